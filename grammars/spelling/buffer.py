@@ -41,7 +41,6 @@ class PushedText:
     Text that was taken since `mark()` can be put back. Marks nest.
 
     Attributes:
-        closed: no more text arrives.
         limit: the position up to which text is read; None: all of it.
     """
 
@@ -70,8 +69,7 @@ class PushedText:
         return self._text[self._offset :]
 
     def count_blank_lines(self, most: int | None) -> int:
-        """Returns how many of the next characters are blank lines, of at most so many; None: of
-        all."""
+        """Counts the next characters that are blank lines, of at most so many."""
         text = self._text[self._offset :][:most]
         return text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
 
@@ -111,12 +109,8 @@ class PushedText:
         return self.take(len(self._text) - self._offset)
 
     def need(self, count: int = 1) -> Steps[str]:
-        """Returns the next `count` characters without taking them.
-
-        Raises:
-            NotACallError: they are beyond the limit.
-            CutError: the text ends before.
-        """
+        """Returns the next `count` characters without taking them. Raises NotACallError if they are
+        beyond the limit, CutError if the text ends before."""
         if self.limit is not None and self.position + count > self.limit:
             raise NotACallError
         while len(self._text) - self._offset < count:
@@ -126,8 +120,7 @@ class PushedText:
         return self._text[self._offset : self._offset + count]
 
     def take_while(self, allows: Callable[[str], bool], most: int | None = None) -> Steps[str]:
-        """Takes and returns the characters that come next and are allowed. Raises NotACallError if
-        there are more than `most` of them."""
+        """Takes the allowed characters that come next; NotACallError: more than `most`."""
         taken = ""
         while allows((yield from self.need())):
             taken += self.take(1)
@@ -178,8 +171,8 @@ class Buffer(PushedText):
         return True
 
     def name_before(self, text: str, barred: str) -> Steps[str]:
-        """Takes a name up to `text`, which stays. Raises NotACallError if it is too long, or has
-        one of the barred characters."""
+        """Takes a name up to `text`, which stays. NotACallError: it is too long, or has a barred
+        character."""
         name = ""
         while not (yield from self.begins(text)):
             name += self.take(1)
@@ -195,8 +188,7 @@ class Buffer(PushedText):
         return True
 
     def sees(self, text: str) -> Steps[bool]:
-        """Returns whether `text` comes next, after any white space that a mask allows. Takes
-        nothing."""
+        """Returns whether `text` comes next after white space that a mask allows; takes nothing."""
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
@@ -227,8 +219,7 @@ class Buffer(PushedText):
         return bool((yield from self.attempt(self._option(options, after_space=after_space))))
 
     def accept_loosely(self, text: str) -> Steps[bool]:
-        """Takes the text if it comes next, with any white space before it and after each bracket in
-        it."""
+        """Takes the text if it comes next, with any white space before it and in its brackets."""
         return bool((yield from self.attempt(self._parts(_AFTER_BRACKETS.split(text)))))
 
     def _parts(self, parts: Sequence[str]) -> Steps[bool]:
@@ -247,8 +238,8 @@ class Buffer(PushedText):
             yield from self.accept(text)
 
     def skip_tag(self, head: str) -> Steps[None]:
-        """Takes the tag that begins with this text if it comes next, with any name in it and the
-        white space before it."""
+        """Takes a tag that begins so if it comes next, with any name and the white space before
+        it."""
         yield from self.attempt(self._tag(head))
 
     def _tag(self, head: str) -> Steps[bool]:
@@ -301,12 +292,8 @@ class Buffer(PushedText):
     def until_end(
         self, find: Callable[[str, int], tuple[int, bool]], sink: Callable[[str], None]
     ) -> Steps[None]:
-        """Passes text to `sink` up to an end, which stays.
-
-        Args:
-            find: looks for the end in a text from an offset on; returns up to which offset there is
-                no end, and whether it is there.
-        """
+        """Passes text to `sink` up to an end, which stays. `find` looks for it in a text from an
+        offset on; returns up to which offset there is no end, and whether it is there."""
         while True:
             end, is_found = find(self._text, self._offset)
             sink(self.take(end - self._offset))
@@ -317,8 +304,8 @@ class Buffer(PushedText):
             yield
 
     def name(self, stops: str, barred: str = "\n<") -> Steps[str]:
-        """Takes a name, key or id, up to one of the characters that can follow it. Raises
-        NotACallError if it is too long, or has one of the barred characters."""
+        """Takes a name, key or id, up to one of the characters that can follow it, as `name_before`
+        does."""
         ends = stops + barred
         name = yield from self.take_while(lambda next: next not in ends, MAX_NAME_LENGTH)
         if (yield from self.need()) not in stops:
@@ -326,11 +313,8 @@ class Buffer(PushedText):
         return name.strip()
 
     def value(self, reader: ValueReader, sink: Callable[[str], None] | None = None) -> Steps[str]:
-        """Takes one list, object or string; returns it as JSON.
-
-        Args:
-            reader: reads the value; it sees each piece before `sink` does.
-        """
+        """Takes one list, object or string; returns it as JSON. The reader sees each piece before
+        `sink`."""
         parts: list[str] = []
         while True:
             yield from self.need()
@@ -369,7 +353,7 @@ def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
 
 
 def _grows(text: str, start: int, stops: Sequence[str]) -> bool:
-    """Returns whether the rest of the text may be the beginning of a longer stop than the one that
-    was found."""
+    """Returns whether the rest of the text may be the beginning of a longer stop than the one
+    found."""
     count = len(text) - start
     return any(len(stop) > count and text.endswith(stop[:count]) for stop in stops)

@@ -50,15 +50,9 @@ _MAX_DIGITS = 308
 
 
 def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
-    """Returns the typed value of a raw text.
-
-    Args:
-        style: how the format writes values other than strings, beside JSON.
-
-    Raises:
-        CoerceError: the text fits no type that the schema allows; `where` points to the first part
-            that does not fit.
-    """
+    """Returns the typed value of a raw text; `style` is that of values other than strings, beside
+    JSON. Raises CoerceError if it fits no type; `where` points to the first part that does not
+    fit."""
     candidates = _list_candidates(raw, schema, style)
     read_inside = (_read_texts(value, schema.node, schema.definitions) for value in candidates)
     for candidate in chain(candidates, read_inside):
@@ -160,11 +154,8 @@ def coerce_members(
     raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
 ) -> tuple[dict[str, Json], tuple[Violation, ...]]:
     """Converts the members of an object; also returns why they do not fit. A raw text that fits no
-    type stays a string; of a list or object whose parts do not fit, these stay as they are.
-
-    If the schema allows several objects, the members are read as the first one that all of them
-    fit.
-    """
+    type stays a string; of a list or object whose parts do not fit, these stay as they are. If the
+    schema allows several objects, the members are read as the first one that all of them fit."""
     options = zip(*(schema.find_members(key) for key in raws), strict=True) if raws else [()]
     readings = [_read_members(raws, members, schema, style) for members in options]
     return next((reading for reading in readings if not reading[1]), readings[0])

@@ -33,10 +33,7 @@ _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 @dataclass(frozen=True)
 class Breaks:
     """The texts after the opening bracket of a list or object, between two items, and before the
-    closing bracket.
-
-    If `loose`, any white space may follow or precede them.
-    """
+    closing bracket. If `loose`, any white space may follow or precede them."""
 
     open: str
     item: str
@@ -60,8 +57,8 @@ def deepen(style: JsonStyle, level: int) -> int:
 
 
 def find_breaks(style: JsonStyle, level: int) -> Breaks:
-    """Returns the texts between the parts of a list or object on this level. As in `json.dumps`,
-    lines do not end with a space."""
+    """Returns the texts between parts on this level. As in `json.dumps`, no line ends with a
+    space."""
     if not style.indent:
         return Breaks("", style.item, "", loose=style.loose)
     item = style.item.rstrip()
@@ -72,8 +69,7 @@ def find_breaks(style: JsonStyle, level: int) -> Breaks:
 
 
 def spell(value: Json, style: JsonStyle) -> str:
-    """Writes a value as the template does. Does not check whether a raw string contains its
-    quote."""
+    """Writes a value as the template does, even if a raw string contains its quote."""
     if not speaks_json(style) or style.sorted_keys:
         return _write(value, style, style.level)
     if not style.indent:
@@ -93,11 +89,10 @@ def _write(value: Json, style: JsonStyle, level: int) -> str:
             items = [_write(item, style, inner) for item in cast(list[Json], value)]
         case dict():
             members = cast(dict[str, Json], value)
-            keys = sort_keys(members, style)
-            items = [
-                spell_key(key, style) + style.key + _write(members[key], style, inner)
-                for key in keys
-            ]
+            items: list[str] = []
+            for key in sort_keys(members, style):
+                spelled = key if style.bare_keys else spell_string(key, style)
+                items.append(spelled + style.key + _write(members[key], style, inner))
         case _:
             return spell_scalar(value, style)[0]
     opener, closer = "[]" if isinstance(value, list) else "{}"
@@ -113,10 +108,6 @@ Sorting = JsonStyle | TaggedArguments | KeywordArguments
 def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
     """Returns the keys in the order in which the style writes them."""
     return sorted(keys, key=str.lower) if style.sorted_keys else list(keys)
-
-
-def spell_key(key: str, style: JsonStyle) -> str:
-    return key if style.bare_keys else spell_string(key, style)
 
 
 def spell_string(text: str, style: JsonStyle) -> str:
@@ -183,8 +174,8 @@ def _escape_all(text: str) -> Iterator[str]:
 
 
 def _number(text: str, numbered: str) -> str:
-    """Returns the JSON string with the characters of a set (regular expression syntax, without
-    brackets) as numeric escapes."""
+    """Returns the JSON string with the characters of a regular expression's set as numeric
+    escapes."""
     parts: list[str] = []
     for part in re.split(f"([{numbered}])", text):
         if re.fullmatch(f"[{numbered}]", part):

@@ -34,8 +34,7 @@ _LETTERS = {letter: f"\\{letter}" for letter in '\\"bfnrtu'} | {"'": "'"}
 
 
 class FaultError(ValueError):
-    """A character that the style does not allow here, or before which something stands that is no
-    value, with its offset."""
+    """A character that the style does not allow here, or that follows what is no value."""
 
     def __init__(self, text: str, offset: int):
         self.offset = offset
@@ -108,7 +107,7 @@ class ValueReader:
         self.signs: list[Sign] = []
 
     def feed(self, piece: str) -> int | None:
-        """Reads the next piece; returns how much of it belongs to the value, or None if the value
+        """Reads the next piece; returns how much of it belongs to the value, or None if it
         continues. Raises FaultError if the style does not allow a character, or the word before
         it."""
         literals, held = self._literals, len(self._held)
@@ -181,8 +180,8 @@ class ValueReader:
 
 
 def translate(text: str, style: JsonStyle) -> str:
-    """Returns a value of this style as JSON, which is not valid if the text is not. Raises
-    FaultError as `ValueReader.feed` does."""
+    """Returns a value of this style as JSON, valid if the text is. Raises FaultError as `feed`
+    does."""
     reader = ValueReader(style)
     end = reader.feed(text)
     return reader.json + (reader.close() if end is None else text[end:])

@@ -23,13 +23,8 @@ MAX_CHOICES = 10_000
 def write_answer(
     answer: Answer, values: Values, openings: Sequence[str] = (), others: Sequence[str] = ()
 ) -> ir.Expression:
-    """Returns the expression for the content of a turn.
-
-    Args:
-        openings: texts that open calls, if the turn may have calls instead; the answer may not
-            begin with them.
-        others: other texts that the answer may not begin with (the opener of the reasoning).
-    """
+    """Returns the expression for the content of a turn, which may begin neither with `openings` of
+    calls, if the turn may have calls instead, nor with `others` (the opener of the reasoning)."""
     match answer:
         case JsonAnswer(schema):
             return values.value(schema.node, schema.definitions)
@@ -44,7 +39,13 @@ def write_answer(
                 message = f"there are {len(options):,} choices, the limit is {MAX_CHOICES:,}"
                 raise PolicyError(message, where="/choice", hint="Offer fewer, or use a regex")
             for number, option in enumerate(options):
-                _check_option(option, openings, number)
+                where = f"{_POINTER}/{number}"
+                if not option:
+                    raise PolicyError("a choice is empty", where=where, hint="Leave it out")
+                if option.lstrip().startswith(tuple(openings)):
+                    hint = "Use tool_choice none, or another choice"
+                    message = f"the choice {option!r} starts like a call"
+                    raise PolicyError(message, where=where, hint=hint)
             return values.builder.define(choose_word(options), "answer")
         case GrammarAnswer(lark):
             if openings:
@@ -56,8 +57,8 @@ def write_answer(
 
 
 def read_regex(regex: str) -> ir.Expression:
-    """Returns the texts of a regular expression for the whole answer, as part of a terminal. Raises
-    PolicyError if a mask cannot enforce it."""
+    """Returns a regular expression for the whole answer, as part of a terminal. Raises PolicyError
+    if a mask cannot enforce it."""
     if not regex.isascii() and _SURROGATE.search(regex):
         message = "the expression has a lone surrogate, which is not valid in text"
         raise PolicyError(message, where=_REGEX, hint="Replace it")
@@ -84,12 +85,3 @@ def read_regex(regex: str) -> ir.Expression:
             f"{MAX_QUANTIFIERS:,} quantifiers",
         )
     return match_regex(translated)
-
-
-def _check_option(option: str, openings: Sequence[str], number: int) -> None:
-    if not option:
-        raise PolicyError("a choice is empty", where=f"{_POINTER}/{number}", hint="Leave it out")
-    if any(option.lstrip().startswith(opening) for opening in openings):
-        hint = "Use tool_choice none, or another choice"
-        message = f"the choice {option!r} starts like a call"
-        raise PolicyError(message, where=f"{_POINTER}/{number}", hint=hint)

@@ -28,14 +28,9 @@ any index."""
 
 @dataclass(frozen=True)
 class TurnSpec:
-    """What the grammar of a turn is built from.
-
-    Args:
-        tools: the tools that may be called.
-        names: the names of all tools, including those that the policy leaves out.
-        captures: the matcher records the text of each call's arguments.
-        text_ends: texts that may end a turn with calls.
-    """
+    """What the grammar of a turn is built from: also the names of tools that the policy leaves out,
+    whether the matcher records the text of each call's arguments, and texts that may end a turn
+    with calls."""
 
     format: Format
     tools: Sequence[Tool]
@@ -70,11 +65,7 @@ class CallRules:
         return ir.optional(ir.choice(map(self._builder.fixed, texts))) if texts else ir.EMPTY
 
     def _end(self, following: ir.Expression, alternatives: Sequence[str]) -> ir.Expression:
-        """Returns what may stand at the end of a turn with calls.
-
-        Args:
-            alternatives: texts that may follow the last call instead.
-        """
+        """Returns what may stand at the end of a turn with calls, instead of the alternatives."""
         texts = self._turn.text_ends
         end = ir.optional(ir.choice(map(ir.Literal, texts))) if texts else ir.EMPTY
         if following == ir.EMPTY and self._allows_several:
@@ -93,15 +84,9 @@ class CallRules:
         lead: str = "",
         following: ir.Expression = ir.EMPTY,
     ) -> ir.Expression:
-        """Returns a rule for the calls, from after the first opener to the end of the turn.
-        NOTHING: no call begins with what the prompt has written.
-
-        Args:
-            first: the nodes of the first call that are not written yet.
-            opener: the text that opened the calls.
-            lead: what the prompt has written of the first call.
-            following: the content that may follow the calls.
-        """
+        """Returns a rule for the calls, from after the text that opened them to the end of the
+        turn; NOTHING: no call begins with the lead, what the prompt has written of it. Of the first
+        call, these nodes are not written yet; content may follow the calls."""
         format = self._format
         after = ir.optional(ir.Literal(format.after)) if format.after else ir.EMPTY
         if isinstance(self._rules, CallChain):
@@ -141,8 +126,7 @@ class CallRules:
         return format.opener is not None and opener == format.opener.text
 
     def _more(self, number: int, between: str) -> ir.Expression:
-        """Returns an expression for any number of further calls, after `number` calls of this
-        turn."""
+        """Returns any number of further calls, after `number` calls of this turn."""
         counts = find_index(self._format)
         is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
         # One text for the separator and the beginning of the call: between two short texts, the
@@ -162,12 +146,8 @@ class CallRules:
         spaced: bool = False,
         lead: str = "",
     ) -> ir.Expression:
-        """Returns a rule for one call of any tool. NOTHING: no call begins with the lead.
-
-        Args:
-            number: how many calls of this turn come before it; None: not known.
-            lead: what the prompt has written of the call.
-        """
+        """Returns a rule for one call of any tool, the first after `number` calls of this turn
+        (None: not known). NOTHING: no call begins with the lead."""
         options: list[ir.Expression] = []
         for tool in self._turn.tools:
             try:
@@ -210,11 +190,7 @@ class CallRules:
         self, node: Node, tool: Tool, number: int | None, *, apart: bool
     ) -> list[str | ir.Expression]:
         """Writes one node of a call: texts, which join adjacent texts in one lexeme, and
-        expressions.
-
-        Args:
-            apart: something other than a call may also begin at this node.
-        """
+        expressions. If `apart`, something other than a call may also begin at this node."""
         match node:
             case Literal(text) | Marker(text):
                 return [text]
@@ -234,7 +210,8 @@ class CallRules:
         opening = list(map(self._write_piece, self._kind.open_call(tool.name, id)))
         if opening and apart and self._texts.is_answer_first:
             # With one longer terminal, the lexer would not consider the answer's opening brace.
-            opening = [ir.optional(self._texts.space()), *map(_as_expression, opening)]
+            texts = [ir.Literal(piece) if isinstance(piece, str) else piece for piece in opening]
+            opening = [ir.optional(self._texts.space()), *texts]
         closing = list(map(self._write_piece, self._kind.close_call(id)))
         return [*opening, arguments, *closing]
 
@@ -266,16 +243,12 @@ class CallRules:
 def _cut_written(
     pieces: Sequence[str | ir.Expression], lead: str
 ) -> Sequence[str | ir.Expression] | None:
-    """Returns the rest of a call after a text that it begins with. None: it begins with another
-    text, or its first text is shorter. There is no token for the rest of a marker."""
+    """Returns the rest of a call after a text; None: its first text is another or a shorter one.
+    There is no token for the rest of a marker."""
     first = pieces[0]
     if not isinstance(first, str) or not first.startswith(lead):
         return None
     return (first.removeprefix(lead), *pieces[1:])
-
-
-def _as_expression(piece: str | ir.Expression) -> ir.Expression:
-    return ir.Literal(piece) if isinstance(piece, str) else piece
 
 
 def find_index(format: Format) -> CallIndex | None:

@@ -45,31 +45,23 @@ def encode(expression: ir.Expression) -> ir.Expression:
         case ir.Literal(text):
             return ir.Literal("".join(_ESCAPED.get(character, character) for character in text))
         case ir.Pattern(regex):
-            return ir.Pattern(_encode_regex(regex))
-        case ir.Intersection(parts):
-            return ir.Intersection(tuple(map(encode, parts)))
-        case ir.Complement(inner):
-            return ir.Complement(encode(inner))
-        case ir.Sequence(parts):
-            return ir.Sequence(tuple(map(encode, parts)))
+            try:
+                return ir.Pattern(spell_expression(read(regex), _encode_set))
+            except (UnreadableError, RecursionError) as error:
+                message = f"a pattern cannot be enforced in a string that contains JSON: {error}"
+                raise SchemaError(message, hint="Use a simpler pattern, or none") from error
+        case ir.Intersection(parts) | ir.Sequence(parts):
+            return replace(expression, parts=tuple(map(encode, parts)))
         case ir.Alternatives(options):
             return ir.Alternatives(tuple(map(encode, options)))
-        case ir.Repeat(body):
-            return replace(expression, body=encode(body))
-        case ir.Guarded(body) | ir.Costly(body):
+        case ir.Complement(inner):
+            return ir.Complement(encode(inner))
+        case ir.Repeat(body) | ir.Guarded(body) | ir.Costly(body):
             return replace(expression, body=encode(body))
         case ir.RuleReference() | ir.JsonSchema():
             return expression  # rules are encoded already; `%json` holds only numbers
         case ir.Token() | ir.EmbeddedLark():
             raise TypeError("no part of a JSON value")
-
-
-def _encode_regex(regex: str) -> str:
-    try:
-        return spell_expression(read(regex), _encode_set)
-    except (UnreadableError, RecursionError) as error:
-        message = f"a pattern cannot be enforced in a string that contains JSON: {error}"
-        raise SchemaError(message, hint="Use a simpler pattern, or none") from error
 
 
 def _encode_set(characters: Characters) -> str:

@@ -23,8 +23,7 @@ from grammars.turn_grammar.ir.nodes import (
 
 @dataclass(frozen=True)
 class MembersBody:
-    """All members of an object, EMPTY if there can be none, and whether at least one is
-    required."""
+    """All members of an object, EMPTY if there can be none, and whether one is required."""
 
     body: Expression
     required: bool
@@ -32,12 +31,8 @@ class MembersBody:
 
 @dataclass(frozen=True)
 class MemberRules:
-    """Adds the rules of an object's members to a grammar.
-
-    Args:
-        pairs: for each declared key: a rule for the key and its value.
-        extra: a rule for an undeclared key and its value; None if there is none.
-    """
+    """Adds the rules of an object's members, from rules for each declared key with its value, and
+    for an undeclared one, if there may be any."""
 
     pairs: Sequence[Expression]
     extra: Expression | None
@@ -110,8 +105,8 @@ class MemberRules:
         return MembersBody(choice(starts) if starts else EMPTY, required)
 
     def _write_mixed(self, properties: Sequence[Property]) -> MembersBody:
-        """Writes the declared members in schema order, with undeclared members anywhere between
-        them: for sorted keys."""
+        """Writes the declared members in schema order, undeclared ones anywhere: for sorted
+        keys."""
         more = rest = EMPTY
         if self.extra is not None:
             more = many(sequence(self.comma, self.extra))

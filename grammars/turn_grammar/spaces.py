@@ -86,8 +86,7 @@ class SpacedTexts:
         return self._builder.terminal(ir.Pattern(pattern), "SPACE")
 
     def space_instead_of(self, texts: Sequence[str]) -> ir.Expression:
-        """Returns an expression for optional white space in a place where one of these texts may
-        follow, too.
+        """Returns optional white space in a place where one of these texts may follow, too.
 
         The white space in front of a special token is a terminal of its own. Of two terminals for
         the same white space, the lexer would consider only one; so these are taken here, too.

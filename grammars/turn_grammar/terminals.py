@@ -52,11 +52,7 @@ def match_json_strings(pattern: str) -> ir.Expression:
 
 class _TerminalWriter:
     """Writes expressions over spellings, as parts of a terminal. What is simple is spelled when it
-    is written: to spell all of it first and read that back took most of the time of a schema.
-
-    Args:
-        any_text: the spellings of any text.
-    """
+    is written: to spell all of it first and read that back took most of the time of a schema."""
 
     def __init__(self, spell_one: Callable[[Characters], str], any_text: ir.Expression):
         self._spell_one = spell_one

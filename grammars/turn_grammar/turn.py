@@ -120,8 +120,7 @@ class _TurnRules:
         return self._builder.build(ir.sequence(start, head, body))
 
     def _write_body(self) -> ir.Expression:
-        """Returns an expression for content, calls, or both. If the request asks for an answer, the
-        answer takes the place of the content."""
+        """Returns content, calls, or both. An answer takes the place of the content."""
         tools, answer = self._turn.tools, self._policy.answer
         options: list[ir.Expression] = []
         if not self._turn.must_call:
@@ -217,8 +216,7 @@ class _TurnRules:
 
     def _list_ways(self, opening: str) -> list[tuple[tuple[Node, ...], bool]]:
         """Returns the nodes that may follow this opener of calls, each with whether they begin
-        several calls that are written in another way than one; empty if only one call is allowed,
-        and this opens several."""
+        several calls that are written in another way than one; empty if several are not allowed."""
         format = self._format
         if not format.opens_several(opening):
             return [(format.openings[opening], False)]
@@ -235,8 +233,7 @@ class _TurnRules:
         return own and self._format.has_content_inside and not self._policy.requires_output
 
     def _content_after_calls(self) -> ir.Expression:
-        """Returns the content that may follow calls. EMPTY if the request requires a call or an
-        answer."""
+        """Returns the content that may follow calls; EMPTY if a call or an answer is required."""
         if self._policy.requires_output or not self._format.has_content_after_calls:
             return ir.EMPTY
         return ir.optional(self._free.text())
@@ -260,8 +257,8 @@ class _TurnRules:
         return [ir.sequence(head, self._free.until(header + opening), calls)]
 
     def _opener(self, text: str) -> ir.Expression | None:
-        """Returns the rest of an opener, after what the prompt has written of it. None if the
-        prompt has written something else."""
+        """Returns the rest of an opener after what the prompt has written, or None if that
+        differs."""
         lead = self._state.lead
         if text and not lead:
             return self._texts.spaced(text)
@@ -270,8 +267,7 @@ class _TurnRules:
         return self._builder.fixed(text.removeprefix(lead))
 
     def _answer(self) -> ir.Expression:
-        """Returns the answer. JSON may have white space before it: as much as the template
-        writes."""
+        """Returns the answer. JSON may have the white space before it that the template writes."""
         assert self._policy.answer is not None
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
@@ -286,8 +282,7 @@ class _TurnRules:
         return answer
 
     def _closed_answer(self, closer: str) -> ir.Expression:
-        """Returns the answer and its closer. A regular expression may match without end, so the
-        closer must end it."""
+        """Returns the answer and its closer, which ends a regular expression without end."""
         answer = self._answer()
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
@@ -383,8 +378,7 @@ class StartRules:
         self._format, self._policy, self._state = turn.format, turn.policy, turn.state
 
     def write(self) -> ir.Expression:
-        """Returns the header that the prompt lacks, if the model may write it, and the part of the
-        reasoning block that the prompt has not written."""
+        """Returns the header that the prompt lacks, if any, and the rest of the reasoning block."""
         block, think, state = self._format.reasoning, self._policy.think, self._state
         if think is Think.REQUIRED:
             self._require_reasoning()
@@ -413,8 +407,8 @@ class StartRules:
         return ir.choice([*options, nothing])
 
     def _begin(self, text: str) -> ir.Expression:
-        """Returns an expression for a text at the beginning of the turn, perhaps after the header
-        that the prompt lacks."""
+        """Returns a text at the beginning of the turn, perhaps after the header that the prompt
+        lacks."""
         header, own = self._state.header, self._texts.spaced(text)
         if not header:
             return own

@@ -8,7 +8,7 @@ formats. Only multiples, and patterns that cannot be parsed here, use llguidance
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 
@@ -96,8 +96,8 @@ class Multiples(Language):
         return found
 
     def _list_endings(self, text: str) -> Iterator[str]:
-        """Endings of this text: for each number of further digits, that of the multiple which is
-        closest to zero."""
+        """Endings of this text: for each number of further digits, the one that is closest to
+        zero."""
         digits = text.removeprefix("-")
         low, high = self.first, self.last
         if digits != text:
@@ -163,8 +163,8 @@ class Values:
         return Values(self.builder, style, self.order)
 
     def value(self, node: Node, definitions: Mapping[str, Node]) -> ir.Expression:
-        """Returns the expression for a node: all its values, written in this style. Raises
-        SchemaError if the style cannot write a value or key."""
+        """Returns all values of a node in this style; SchemaError: a value or key cannot be
+        written."""
         match node:
             case AnyValue():
                 return self._any()
@@ -198,21 +198,13 @@ class Values:
     def _constants(self, values: Sequence[Json]) -> ir.Expression:
         options: list[ir.Expression] = []
         for value in values:
-            option = self._constant(value)
-            if option is not None:
-                options.append(option)
+            parts: list[ir.Expression] = []
+            with suppress(SchemaError):  # it cannot be written
+                self._add_constant(value, parts)
+                options.append(ir.sequence(*parts))
         if not options:
             raise SchemaError("none of its values can be written in this format", where="")
         return self.builder.define(ir.choice(options), "enum")
-
-    def _constant(self, value: Json) -> ir.Expression | None:
-        """Returns a constant in all its spellings; None if it cannot be written."""
-        parts: list[ir.Expression] = []
-        try:
-            self._add_constant(value, parts)
-        except SchemaError:
-            return None
-        return ir.sequence(*parts)
 
     def _add_constant(self, value: Json, parts: list[ir.Expression]) -> None:
         """Adds the parts of a constant; raises SchemaError if it cannot be written.
@@ -480,11 +472,7 @@ class StyledStrings:
         """Returns a declared key; raises SchemaError if the style cannot write it."""
         fits = is_bare if self.style.bare_keys else is_writable
         if not fits(key, self.style):
-            raise SchemaError(
-                f"the key {key!r} cannot be written in this format",
-                where=f"/properties/{escape(key)}",
-                hint="Rename it, or use a model with a JSON format",
-            )
+            raise refuse_key(key, "in this format")
         if self._quotes_are_tokens and not self.style.bare_keys:
             return self._word(key)
         return choose_word(spell_keys(key, self.style))
@@ -495,9 +483,14 @@ class StyledStrings:
         return self.builder.terminal(match_texts(texts), "KEY")
 
 
+def refuse_key(key: str, place: str) -> SchemaError:
+    """Returns the error for a key that cannot be written in this place."""
+    message, where = f"the key {key!r} cannot be written {place}", f"/properties/{escape(key)}"
+    return SchemaError(message, where=where, hint="Rename it, or use a model with a JSON format")
+
+
 def make_strings(style: JsonStyle, builder: GrammarBuilder) -> JsonStrings | StyledStrings:
-    """Returns the rules of strings that are read by themselves: as JSON if all of the style is
-    that."""
+    """Returns the rules of strings that are read by themselves, as JSON if all of the style is."""
     strings = JsonStrings if speaks_json(style) else StyledStrings
     return strings(style, builder)
 
@@ -553,8 +546,7 @@ def write_text(node: String) -> ir.Expression:
 
 
 def admits_empty_text(node: Flat) -> bool:
-    """Returns whether a value of the node can be the empty text, when it is written without
-    quotes."""
+    """Returns whether a value of the node, written without quotes, can be the empty text."""
     match node:
         case String():
             return node.accepts("")

@@ -39,12 +39,7 @@ class EnvelopeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Wrapper:
-    """Text around the calls of an envelope.
-
-    Args:
-        opener: the text before the calls, with the line break that belongs to it.
-        closer: the text after the calls; "": there is none.
-    """
+    """Text around the calls of an envelope, with the line breaks that belong to it."""
 
     kind: EnvelopeKind
     opener: str
@@ -68,10 +63,7 @@ def write_tag(tag: str) -> Wrapper:
 
 def write_json_call(name_key: str, arguments_key: str, *, encoded: bool = False) -> Sequence[Node]:
     """Returns the nodes of a call that is a JSON object with its name and arguments under these
-    keys.
-
-    If `encoded`, the arguments are the text of a JSON string.
-    """
+    keys. If `encoded`, the arguments are the text of a JSON string."""
     return (
         Marker(f'{{"{name_key}": "'),
         Name(),
@@ -115,13 +107,9 @@ def wrap(wrappers: Sequence[Wrapper], call: Sequence[Node]) -> Format:
 
 @dataclass(frozen=True)
 class ForeignCall:
-    """The beginning of a call in another envelope, as the parser has read it.
-
-    Args:
-        start, end: where the envelope begins, with the white space before it, and where the
-            beginning ends, in characters of the turn.
-        format: how the rest of the turn is written; None: it is not known.
-    """
+    """The beginning of a call in another envelope, as the parser has read it: from `start`, with
+    the white space before it, to `end`, in characters of the turn. It is not known how the rest is
+    written if the format is None."""
 
     kind: EnvelopeKind
     tool: str

@@ -179,7 +179,6 @@ class Format:
             Only content without opener and closer can come after the calls, or inside.
         before: the text between content and calls: white space, or the end of a message and the
             header of the next one.
-        after: white space that the template writes after the calls.
         head: the text at the beginning of every turn that is not in the prompt.
         tail: the text at the end of every turn, before the end of turn.
         ends: the texts that end a turn, when they are spelled out (replay of recorded turns).
@@ -251,8 +250,8 @@ class Format:
                 raise TypeError(f"format {self.name}: {message}")
 
     def _has_words_amid(self, hole: KeywordArguments) -> bool:
-        """Returns whether ids or numbers stand where they hide the end of a raw string, or of the
-        call, or the name that opens a list of calls."""
+        """Returns whether ids hide the end of a raw string, or of the call, or the name that opens
+        a list."""
         places = [i for i, node in enumerate(self.call) if isinstance(node, CallId | CallIndex)]
         hides_name = self.bare is not None and places and places[-1] > self.call.index(Name())
         hides_end = bool(places) and places[-1] > self.call.index(hole)
@@ -321,8 +320,7 @@ class Format:
 
     @property
     def start(self) -> str:
-        """The text that one call begins with, without the `opening`; "": a call begins with a name
-        or another variable word."""
+        """The text that one call begins with, without the `opening`; "": a variable word."""
         first = self.call[0]
         if isinstance(first, Name | CallId | CallIndex):
             return ""
@@ -391,13 +389,11 @@ class Format:
 
     @property
     def several_nodes(self) -> tuple[Node, ...]:
-        """The nodes of the first of several calls, after the marker that opens them; (): one call
-        is written like several."""
+        """What follows the marker of several calls; (): one call is written like several."""
         return () if self.several is None else (*self.several.opening[1:], *self.call)
 
     def opens_several(self, opening: str) -> bool:
-        """Returns whether several calls begin with this text, and are written in another way than
-        one."""
+        """Returns whether several calls begin so, and are written in another way than one."""
         return self.several is not None and opening == self.several.opening[0].text
 
     @property
@@ -427,8 +423,8 @@ class Format:
 
     @property
     def opens_calls_in_messages(self) -> bool:
-        """True if content and calls are messages with headers: what opens calls is only text in the
-        middle of content."""
+        """True if content and calls are messages with headers: amid content, what opens calls is
+        text."""
         is_open = all(content.opener and not content.closer for content in self.contents)
         return is_open and bool(self.before.strip()) and not self.escapes_content
 

@@ -131,8 +131,7 @@ class JsonKind(ArgumentsKind):
             yield from self._read_object(source, parts)
 
     def _read_encoded(self, source: CallSource, parts: CallParts) -> Steps[None]:
-        """Reads an object that is the text of a JSON string. The sink gets the arguments when they
-        are complete."""
+        """Reads an object in a JSON string. The sink gets the arguments when they are complete."""
         yield from source.buffer.space()
         try:
             string = yield from source.buffer.value(ValueReader(JsonStyle()))
@@ -199,13 +198,9 @@ def _keep_id(node: JsonCall, id: Json, parts: CallParts) -> None:
 
 
 class JsonStream:
-    """Receives a call, or its arguments, as it arrives, and passes the arguments on as JSON.
-
-    If the name does not come first, the sink gets nothing.
-
-    Attributes:
-        reader: reads the text; it must see each piece before `feed` does.
-    """
+    """Receives a call, or its arguments, as it arrives, and passes the arguments on as JSON. If the
+    name does not come first, the sink gets nothing. `reader` must see each piece before `feed`
+    does."""
 
     def __init__(self, node: JsonCall | JsonArguments, sink: CallSink):
         self._sink = sink
@@ -246,8 +241,7 @@ class JsonStream:
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
-    """Returns a pattern for the text before the brace of the arguments; its first group is the
-    name."""
+    """Returns a pattern for the text before the arguments; its first group is the name."""
     name, arguments, id = (
         rf"{re.escape(json.dumps(key))}\s*:\s*"
         for key in (node.name_key, node.arguments_key, node.id_key)
@@ -266,8 +260,8 @@ class _MemberFinder:
         self._is_broken = False
 
     def read(self, text: str, signs: Sequence[Sign], start: int) -> Sequence[Boundary]:
-        """Returns the boundaries in the next piece of text, from `start` on. After text that is not
-        JSON, or that is nested too deeply, there are no more: such a call is not valid."""
+        """Returns the boundaries in the next piece, from `start` on; none any more after text that
+        is not JSON, or is nested too deeply: such a call is not valid."""
         if self._is_broken:
             return ()
         try:

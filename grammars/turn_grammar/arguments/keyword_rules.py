@@ -39,6 +39,7 @@ from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS_HINT,
     make_strings,
     match_texts,
+    refuse_key,
     write_text,
 )
 from grammars.wire.format import Format, spell_fixed
@@ -47,19 +48,14 @@ from grammars.wire.nodes import Node as FormatNode
 
 
 def is_key(key: str, hole: KeywordArguments) -> bool:
-    """Returns whether an argument may have this key: it must not contain the text that ends
-    keys."""
+    """Returns whether an argument may have this key, without the text that ends keys."""
     return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
 
 
 @dataclass(frozen=True)
 class EnclosingTexts:
-    """The texts that a format writes around the arguments of a call, even if there are none.
-
-    Args:
-        between: the text between `closer` and the next name.
-        closing: the text after the last `closer`.
-    """
+    """The texts between name and arguments, after the arguments of every call, even if there are
+    none, from there to the next name, and after the last call."""
 
     opener: str
     closer: str
@@ -81,11 +77,8 @@ def find_enclosing_texts(format: Format) -> EnclosingTexts:
 
 @dataclass(frozen=True)
 class StringEnds:
-    """The texts that can follow a string.
-
-    Args:
-        words: pairs of texts: between the two, any key or name may stand.
-    """
+    """The texts that can follow a string. Between the two texts of a pair of `words`, any key or
+    name may stand."""
 
     texts: tuple[str, ...]
     closer: str
@@ -157,13 +150,8 @@ def find_ends(
 
 @dataclass(frozen=True)
 class ChainContinuation:
-    """How a call may continue after a value.
-
-    Args:
-        text: the text that shows that the value has ended.
-        keys: if given, one of these keys follows the text.
-        condition: when this continuation is allowed, in a rule with a parameter.
-    """
+    """How a call may continue after a value: with a text that shows that it has ended, and one of
+    the keys (if given); in a rule with a parameter, on a condition."""
 
     text: str
     rest: ir.Expression = ir.EMPTY
@@ -173,8 +161,7 @@ class ChainContinuation:
 
 @dataclass(frozen=True)
 class Value:
-    """The ways to write a value: the forms that show their own end, and a terminal for the text of
-    raw strings. None: there are none."""
+    """How a value can be written: in forms that show their own end, as the text of raw strings."""
 
     whole: ir.Expression | None
     raw: ir.Expression | None
@@ -185,8 +172,8 @@ class Value:
 
 
 class KeywordChain(CallChain):
-    """Adds the rules of calls with keyword arguments to a grammar. A raw string ends before a call
-    of any of the `names` of the spec."""
+    """Adds the rules of calls with keyword arguments. A raw string ends before a call of any name
+    of the spec."""
 
     def __init__(self, hole: KeywordArguments, format: Format, spec: CallsSpec):
         self.hole, self._format, self._spec = hole, format, spec
@@ -303,8 +290,7 @@ class _Arguments:
         self._ends, self._schema = ends, schema
 
     def write(self) -> ir.Expression:
-        """Returns the arguments of any of the tool's objects; raises SchemaError if none can be
-        written."""
+        """Returns the arguments of any of the tool's objects; SchemaError: none can be written."""
         written = map(self._object, self._schema.objects)
         options = [option for option in written if option is not None]
         if not options:
@@ -367,8 +353,7 @@ class _Arguments:
     def _write_unordered(
         self, extras: Sequence[Extra], properties: Sequence[Property], members: Unordered
     ) -> ir.Expression:
-        """Arguments in any order. The parameter of the rules holds which arguments are written
-        already."""
+        """Arguments in any order. The parameter of the rules holds which are written already."""
         hints: dict[Value, str] = {}
 
         def find_hint(node: Node) -> str:
@@ -417,17 +402,14 @@ class _Arguments:
         return [replace(way, text=first + way.text.removeprefix(item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
-        """Returns whether the argument can be written; raises SchemaError if not, but it is
-        required."""
-        pointer = f"/properties/{escape(declared.key)}"
+        """Returns whether the argument can be written; SchemaError: it is required, but cannot."""
         if not is_key(declared.key, self._hole):
-            hint = "Rename it, or use a model with a JSON format"
-            message = f"the key {declared.key!r} cannot be written in such a call"
-            raise SchemaError(message, where=pointer, hint=hint)
+            raise refuse_key(declared.key, "in such a call")
         if self._read(declared.node).is_writable:
             return True
         if declared.required:
-            raise SchemaError("none of its values can be written in such a call", where=pointer)
+            where = f"/properties/{escape(declared.key)}"
+            raise SchemaError("none of its values can be written in such a call", where=where)
         return False
 
     def _find_extras(self, node: Object) -> list[Extra]:
@@ -481,8 +463,8 @@ class _Arguments:
 
     @cached_property
     def _endless(self) -> ir.Expression:
-        """Texts that do not contain the end of a string. One shared rule, since it lists the keys
-        of all tools."""
+        """Texts without the end of a string. One shared rule, since it lists the keys of all
+        tools."""
         return ir.exclude_beginning(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
 
     def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> ir.Expression:
@@ -515,8 +497,7 @@ class _Arguments:
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
     def _end(self, raw: ir.Expression, way: ChainContinuation) -> ir.Expression:
-        """Returns an expression for a raw string and the text that ends it: a special token, or a
-        lazy terminal."""
+        """Returns a raw string and the text that ends it: a special token, or a lazy terminal."""
         if way.keys is None:
             return self._builder.end_raw(raw, self._hole.quote + way.text)
         key = self._key(self._hole.quote + way.text, way.keys)

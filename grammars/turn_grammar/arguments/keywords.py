@@ -140,8 +140,7 @@ class _KeywordReader:
         return True
 
     def _begins_exactly(self, before: str) -> Steps[bool]:
-        """Returns the same if the end is not visible. White space must match exactly; the text may
-        end."""
+        """Returns the same if the end is not visible: white space must match, or the text end."""
         try:
             found = yield from self._buffer.begins(before)
         except CutError:
@@ -165,18 +164,15 @@ class _KeywordReader:
         is_raw = bool(own) and first == own
         self._arguments.open(key, is_text=is_raw or first in escaped.quotes)
         if is_raw:
-            yield from self._read_raw(own)
+            self._buffer.take(len(own))
+            find_end = partial(self._ends.find, quote=own)
+            yield from self._buffer.until_end(find_end, self._arguments.feed)
+            self._buffer.take(len(own))
         elif first in escaped.quotes:
             self._arguments.feed((yield from self._read_string(escaped)))
         else:
             self._arguments.feed((yield from self._read_other(first)))
         self._arguments.close_raw()
-
-    def _read_raw(self, quote: str) -> Steps[None]:
-        self._buffer.take(len(quote))
-        find_end = partial(self._ends.find, quote=quote)
-        yield from self._buffer.until_end(find_end, self._arguments.feed)
-        self._buffer.take(len(quote))
 
     def _read_string(self, style: JsonStyle) -> Steps[str]:
         """Reads a Python string; returns its source text if it has unknown escapes."""
@@ -207,7 +203,7 @@ class _KeywordReader:
         return text.strip()
 
     def _next(self) -> Steps[str]:
-        """Returns the next character. "" at the end of the text, if only that ends the
+        """Returns the next character; "" at the end of the text, if only that ends the
         arguments."""
         try:
             return (yield from self._buffer.need())

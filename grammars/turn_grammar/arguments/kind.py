@@ -47,8 +47,8 @@ class CallParts:
     is_held: bool = False
 
     def find_id(self) -> str | None:
-        """Returns the id of the call; made from the number if the format counts calls. Raises
-        NotACallError if the index is not a number."""
+        """Returns the id, made from the number if the format counts calls; NotACallError: it is
+        none."""
         if self.counter is None:
             return self.id
         if not self.index.isdigit():
@@ -60,12 +60,8 @@ class CallParts:
 
 @dataclass(frozen=True)
 class CallSource:
-    """Where a call is read from.
-
-    Args:
-        recover: also read common variants: a missing closer, other keys.
-        sink: receives the name and the arguments of a call while it is read.
-    """
+    """Where a call is read from, and what receives its name and arguments meanwhile. In recovery,
+    also common variants are read: a missing closer, other keys."""
 
     buffer: Buffer
     tools: Mapping[str, Tool]
@@ -78,11 +74,7 @@ class CallSource:
 
 @dataclass(frozen=True)
 class CallToWrite:
-    """A call whose arguments are rendered.
-
-    Args:
-        where: the JSON pointer to the arguments.
-    """
+    """A call whose arguments are rendered; `where` is the JSON pointer to them."""
 
     name: str
     arguments: Mapping[str, Json]
@@ -99,11 +91,7 @@ class CallToWrite:
 
 @dataclass(frozen=True)
 class CallsSpec:
-    """What the rules of arguments are built from.
-
-    Args:
-        names: the names of all tools.
-    """
+    """What the rules of arguments are built from. The names are those of all tools."""
 
     tools: Sequence[Tool]
     names: Sequence[str]
@@ -112,21 +100,16 @@ class CallsSpec:
 
 
 class CallChain(ABC):
-    """The rules of all calls of a turn, for a kind whose values end only where the text after them
-    begins."""
+    """The rules of all calls of a turn, if values end only where the text after them begins."""
 
     @abstractmethod
     def calls(
         self, first: Sequence[FormatNode], *, spaced: bool = False, lead: str = ""
     ) -> Expression:
-        """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls.
-        NOTHING: no call begins with the lead.
-
-        Args:
-            spaced: allow white space before the call. It is in one terminal with the call:
-                otherwise content that begins with white space would win over a terminal of white
-                space alone.
-        """
+        """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls;
+        NOTHING: no call begins with the lead. White space before the call (`spaced`) is in one
+        terminal with it: otherwise content that begins with white space would win over one of white
+        space alone."""
 
 
 class ArgumentsKind(ABC):
@@ -151,14 +134,9 @@ class ArgumentsKind(ABC):
 
     @abstractmethod
     def read(self, source: CallSource, parts: CallParts) -> Steps[None]:
-        """Reads the arguments of a call into its parts.
-
-        Raises:
-            DeepJsonError: they are nested too deeply. All of their text has been taken: the reader
-                goes on behind them.
-            NotACallError: the text is something else.
-            CutError: the text ends in the arguments.
-        """
+        """Reads the arguments of a call into its parts. Raises NotACallError, CutError, and
+        DeepJsonError if they are nested too deeply: then all of their text has been taken, and the
+        reader goes on behind it."""
 
     @property
     @abstractmethod
@@ -182,8 +160,8 @@ class ArgumentsKind(ABC):
 
     @abstractmethod
     def write(self, call: CallToWrite) -> str:
-        """Returns the arguments of a call. Raises RenderError if they could be read back as
-        something else."""
+        """Returns the arguments of a call; RenderError: they could be read back as something
+        else."""
 
     def open_call(self, name: str, id: str | None) -> Sequence[Piece]:
         """Returns what the kind writes before the arguments beside other nodes: name and id, if
@@ -206,8 +184,7 @@ class ArgumentsKind(ABC):
         return is_name(name)
 
     def check_name(self, name: str) -> None:
-        """Raises ToolError for a name that would be parsed as another one, or with which content
-        begins."""
+        """Raises ToolError for a name that would be parsed as another one, or begins content."""
         if Name() not in self.format.call:
             return
         if not self.can_name(name):

@@ -59,6 +59,7 @@ from grammars.turn_grammar.values import (
     admits_empty_text,
     match_scalar,
     match_texts,
+    refuse_key,
 )
 from grammars.wire.format import MAX_NAME_LENGTH, Format, is_taggable
 from grammars.wire.nodes import JsonStyle, NestedArguments
@@ -135,8 +136,7 @@ def _find_extras(node: Object, hole: NestedArguments) -> list[Extra]:
 
 
 def _grow_tree(value: Json, hole: NestedArguments, where: str) -> Tree:
-    """Returns the tags of a value. Raises RenderError if a key or a text cannot be written between
-    tags."""
+    """Returns the tags of a value; RenderError: a key or text cannot be written between tags."""
     match value:
         case str():
             if (value + hole.mark).find(hole.mark) != len(value):
@@ -380,8 +380,7 @@ class NestedRules:
         self._known: dict[tuple[int | None, str | None, bool], tuple[Node, ir.Expression]] = {}
 
     def arguments(self) -> ir.Expression:
-        """Returns all arguments of the tool; EMPTY if there can be none. Raises SchemaError if a
-        key or value cannot be written."""
+        """Returns all arguments; EMPTY if there can be none. SchemaError: one cannot be written."""
         texts = find_texts(self._schema.objects, self._definitions)
         objects = [node for node in self._schema.objects if self._can_write(node)]
         if self._schema.objects and not objects:
@@ -398,8 +397,7 @@ class NestedRules:
     # What can be written of a node.
 
     def _can_write(self, node: Flat) -> bool:
-        """Returns whether the format can write a value of this type. It cannot write an object that
-        requires more keys than it can write."""
+        """Returns whether a value of this type can be written, with all keys that it requires."""
         match node:
             case Constant(values):
                 return _is_writable(values[0], self._hole)
@@ -499,8 +497,8 @@ class NestedRules:
         return builder.end_raw(raw, closing)
 
     def _body(self, node: Flat, texts: TextMembers) -> ir.Expression:
-        """Returns a value that is not text. `texts` are the members that may be text in another
-        object that may stand here."""
+        """Returns a value that is no text; `texts` may be text in another object that may stand
+        here."""
         match node:
             case Array():
                 return self._items(node)
@@ -559,9 +557,7 @@ class NestedRules:
     def _member(self, declared: Property, *, beside_text: bool) -> ir.Expression:
         key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not _is_key(key):
-            hint = "Rename it, or use a model with a JSON format"
-            message = f"the key {key!r} cannot be written between tags"
-            raise SchemaError(message, where=pointer, hint=hint)
+            raise refuse_key(key, "between tags")
         try:
             value = self._element(declared.node, key, beside_text=beside_text)
         except SchemaError as e:

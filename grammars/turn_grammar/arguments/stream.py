@@ -60,8 +60,7 @@ class ArgumentStream:
         self._is_late = not schema or len(schema.objects) != 1
 
     def open(self, key: str, *, is_text: bool | None = None) -> None:
-        """Begins an argument. `is_text`: it is a string; None: if its schema allows only
-        strings."""
+        """Begins an argument. If it is not said whether it is a string, its schema says so."""
         self.key = key
         self.is_silent = self._is_late or key in self._keys or not self._sink.streams
         self.member = None
@@ -113,8 +112,8 @@ class RawArguments(ArgumentStream):
 
     @property
     def may_be_text(self) -> bool:
-        """True if the argument may be a text that begins like a list or object; also if its schema
-        is not known."""
+        """True if the argument may be a text that begins like a container, or has no known
+        schema."""
         if self._told is not None:
             return self._told
         options = self.schema.find_members(self.key) if self.schema else ()

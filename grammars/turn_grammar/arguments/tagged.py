@@ -145,8 +145,7 @@ class _TaggedReader:
         self._recover = source.recover
 
     def read(self, parts: CallParts) -> Steps[None]:
-        """Reads all arguments into the parts of the call; of a repeated one, the first that is not
-        empty."""
+        """Reads all arguments; of a repeated one, the first that is not empty."""
         tags, buffer = self._tags, self._buffer
         arguments = RawArguments(
             self._source.find_schema(parts.name), self._source.sink, tags.style
@@ -193,8 +192,8 @@ class _TaggedReader:
         return found
 
     def _take_kind(self) -> Steps[bool | None]:
-        """Takes the text between key and value. Returns whether it marks the value as text; None:
-        it does not say the type."""
+        """Takes the text between key and value; returns whether it marks text, None: it has no
+        type."""
         tags = self._tags
         if not tags.kinds:
             yield from self._take_text(tags.after_key)
@@ -205,8 +204,8 @@ class _TaggedReader:
         return kinds[found] == text_kind
 
     def _take_text(self, text: str) -> Steps[None]:
-        """Takes this text; newlines at its end may be missing. In recovery, there may be any white
-        space between two tags in it."""
+        """Takes this text; newlines at its end may be missing. In recovery, any white space may
+        stand between two tags in it."""
         visible = text.rstrip("\n")
         tags = _BETWEEN_TAGS.split(visible) if self._recover else [visible]
         yield from self._buffer.literal(tags[0])

@@ -49,6 +49,7 @@ from grammars.turn_grammar.values import (
     choose_word,
     match_scalar,
     match_texts,
+    refuse_key,
 )
 from grammars.wire.format import MAX_NAME_LENGTH, count_common, is_taggable
 from grammars.wire.nodes import TaggedArguments
@@ -68,8 +69,8 @@ def _find_stops(tags: TaggedArguments) -> str:
 
 
 def is_writable(value: Json, tags: TaggedArguments) -> bool:
-    """Returns whether a constant can stand directly between these tags: it must not contain their
-    end, or begin like a wrapper."""
+    """Returns whether a constant can stand between these tags: without their end, or a wrapper's
+    start."""
     if not isinstance(value, str):
         return True
     if not tags.close:
@@ -80,8 +81,8 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
-    """Returns whether a constant can stand between these tags in their wrapper: it must not contain
-    their end."""
+    """Returns whether a constant can stand between these tags in their wrapper, without their
+    end."""
     if tags.wrapper is None or not isinstance(value, str):
         return False
     close = tags.wrapper.closer + tags.close
@@ -89,11 +90,8 @@ def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def excludes_containers(branches: Sequence[Flat]) -> bool:
-    """Returns whether texts of these nodes must not begin like an object or list.
-
-    The lexer would take an object that begins like a text for that text, and then limit its length
-    to that of the text.
-    """
+    """Returns whether texts of these nodes must not begin like an object or list, which the lexer
+    would take for that text, and then limit its length to that of the text."""
     return not _admit_any_text(branches) and any(isinstance(b, Object | Array) for b in branches)
 
 
@@ -120,8 +118,7 @@ def spell_words(value: Json, tags: TaggedArguments) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Follow:
-    """What may follow a value: the next argument, without its opening tag (None: there is none),
-    and whether the arguments may end."""
+    """What may follow a value: another argument, without its opening tag, the end, or both."""
 
     more: ir.Expression | None
     end: bool
@@ -129,12 +126,8 @@ class Follow:
 
 @dataclass(frozen=True)
 class ArgumentValue:
-    """The value of an argument.
-
-    Args:
-        beside_text: in another object that the schema allows, the argument may be text, and the
-            lexer cannot know yet which object the model writes.
-    """
+    """The value of an argument. If `beside_text`, it may be text in another object that the schema
+    allows, and the lexer cannot know yet which object the model writes."""
 
     tags: TaggedArguments
     node: Node
@@ -161,8 +154,8 @@ class TaggedRules:
         self._texts = find_texts(schema.objects, schema.definitions)
 
     def arguments(self) -> ir.Expression:
-        """Returns all arguments, from the first tag to the end tag. Raises SchemaError if these
-        tags cannot write a key, or none of the objects."""
+        """Returns all arguments, from the first tag to the end tag. SchemaError: none can be
+        written."""
         tags = self._tags
         options: list[ir.Expression] = []
         for branch in self._schema.objects:
@@ -191,8 +184,7 @@ class TaggedRules:
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property) -> bool:
-        """Returns whether the argument can be written; raises SchemaError if not, but it is
-        required."""
+        """Returns whether the argument can be written; SchemaError: it is required, but cannot."""
         if self._rules_of(self._tags.of(declared.key)).has_value(declared.node):
             return True
         if declared.required:
@@ -219,8 +211,7 @@ class TaggedRules:
     def _write_unordered(
         self, properties: Sequence[Property], extras: Sequence[Extra], members: Unordered
     ) -> ir.Expression:
-        """Returns one more argument, of those that are not written yet. The parameter of the rules
-        holds which are written."""
+        """Returns one more argument. The parameter of the rules holds which are written."""
         hints: dict[ir.Expression, str] = {}  # rule names of values, by their bodies
 
         def find_hint(member: Property | Extra) -> str:
@@ -291,11 +282,7 @@ class TaggedRules:
         if isinstance(member, Extra):
             return self._builder.terminal(match_texts(member.keys), "EXTRA")
         if not is_key(member.key, self._tags):
-            raise SchemaError(
-                f"the key {member.key!r} cannot be written between tags",
-                where=f"/properties/{escape(member.key)}",
-                hint="Rename it, or use a model with a JSON format",
-            )
+            raise refuse_key(member.key, "between tags")
         return ir.Literal(member.key)
 
 
@@ -323,8 +310,8 @@ class _ValueRules:
         return _keep_constants(texts, lambda value: is_wrappable(value, self._tags))
 
     def write(self, value: ArgumentValue, follow: Follow) -> ir.Expression:
-        """Returns an expression for everything after a key: the type (if the tags have it), the
-        value, and what follows the value."""
+        """Returns everything after a key: the type (if the tags have it), the value, and what
+        follows it."""
         tags = self._tags
         options: list[ir.Expression] = []
         for kind, branches in self._group_by_kind(flatten(value.node, self._definitions)).items():
@@ -341,8 +328,7 @@ class _ValueRules:
         return ir.choice(options)
 
     def _group_by_kind(self, nodes: Iterable[Flat]) -> Mapping[str, Sequence[Flat]]:
-        """Groups nodes by the type that the format writes for them; one group if it writes no
-        types."""
+        """Groups nodes by the type that the format writes for them, if it does."""
         if not self._tags.kinds:
             return {"": list(nodes)}
         groups: dict[str, list[Flat]] = {}
@@ -353,11 +339,8 @@ class _ValueRules:
     def _write_plain(
         self, nodes: Sequence[Flat], follow: Follow, *, beside_text: bool
     ) -> ir.Expression:
-        """Returns a value without a wrapper, and what follows it.
-
-        Args:
-            beside_text: in another object that may stand here, the argument may be text.
-        """
+        """Returns a value without a wrapper, and what follows it; `beside_text` as in
+        `ArgumentValue`."""
         close = self._tags.close
         if _admit_any_text(nodes):
             raw = self._exclude_wrapper(ir.ANY_TEXT)
@@ -381,8 +364,8 @@ class _ValueRules:
         return ir.choice(options)
 
     def _exclude_wrapper(self, text: ir.Expression) -> ir.Expression:
-        """Returns the texts that do not begin with the opener of the wrapper, which the lexer would
-        take for text."""
+        """Returns the texts that do not begin like the wrapper, which the lexer would take for
+        text."""
         wrapper = self._tags.wrapper
         if wrapper is None:
             return text
@@ -398,16 +381,13 @@ class _ValueRules:
         return ir.sequence(self._builder.fixed(wrapper.opener), text)
 
     def _match_text(self, node: Flat) -> ir.Expression | None:
-        """Returns the texts of a node, for a terminal; None if they are not regular.
-
-        If one branch is text, all branches must be text: the lexer continues a lexeme as long as it
-        can, and would not end it for another branch.
-        """
+        """Returns the texts of a node, for a terminal; None if they are not regular. If one branch
+        is text, all branches must be: the lexer continues a lexeme as long as it can, and would not
+        end it for another branch."""
         return match_scalar(node, self._values, lambda value: spell_words(value, self._tags))
 
     def _spell(self, node: Flat) -> ir.Expression:
-        """Returns a value other than text: JSON, with the template's own words for true, false and
-        null."""
+        """Returns a value other than text: JSON, with the template's own words."""
         tags = self._tags
         match node:
             case Boolean():
@@ -415,14 +395,15 @@ class _ValueRules:
             case Null():
                 return self._builder.define(choose_word(tags.null), "null")
             case Constant(values):
-                return self._builder.define(ir.choice(map(self._spell_constant, values)), "enum")
+                options: list[ir.Expression] = []
+                for value in values:
+                    if isinstance(value, list | dict):
+                        options.append(self._values.value(Constant((cast(Json, value),)), {}))
+                    else:
+                        options.append(choose_word(spell_words(value, self._tags)))
+                return self._builder.define(ir.choice(options), "enum")
             case _:
                 return self._values.value(node, self._definitions)
-
-    def _spell_constant(self, value: Json) -> ir.Expression:
-        if isinstance(value, list | dict):
-            return self._values.value(Constant((cast(Json, value),)), {})
-        return choose_word(spell_words(value, self._tags))
 
     def _close(self, follow: Follow) -> ir.Expression:
         """Returns the closing tag after a value that shows its own end, and what follows it."""

@@ -36,11 +36,8 @@ from grammars.turn_grammar.ir.shortest import (
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """The part of a rule's body that is not read yet: what is behind the dot of an item.
-
-    Args:
-        endings: the shortest texts of both, as far as known, by the parameter of the rule.
-    """
+    """The part of a rule's body that is not read yet: what is behind the dot of an item. The
+    endings are the shortest texts of it, as far as known, by the parameter of the rule."""
 
     expression: ir.Expression
     after: "Rest | None"
@@ -78,11 +75,8 @@ class RestTable:
 
 
 class Item(NamedTuple):
-    """A rule that is being read.
-
-    Args:
-        costly: how many costly expressions were entered since the last lexeme.
-    """
+    """A rule that is being read, and how many costly expressions it entered since the last
+    lexeme."""
 
     rest: Rest | None
     bits: int
@@ -96,12 +90,8 @@ class Item(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class ItemOrigin:
-    """Where a rule began; its items share it.
-
-    Args:
-        callers: the items that wait for the rule, and go on when it has ended.
-        is_blank: the rule can match the empty text.
-    """
+    """Where a rule began; its items share it. The callers go on when the rule has ended. It is
+    blank if it can match the empty text."""
 
     start: int
     callers: list[Item] = field(default_factory=list[Item])
@@ -167,8 +157,8 @@ class Chart:
         self._begin(0, [Item(self._rests.link(grammar.start, None), 0, self._root)])
 
     def may_grow_to(self, text: str) -> bool:
-        """Returns whether the text begins with the current one, which does not end inside a special
-        token of it."""
+        """Returns whether the text begins with the current one, and no special token of it is
+        cut."""
         if not text.startswith(self.text):
             return False
         end = len(self.text)
@@ -207,8 +197,7 @@ class Chart:
         return any(item_set.start <= since for item_set in self._open)
 
     def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
-        """Yields the shortest ending of each reading: the rest of the lexeme, and the text after
-        it.
+        """Yields the shortest ending of each reading.
 
         Text that spells a special token was most likely meant as that token, so other readings
         count only if that one has no ending.
@@ -226,10 +215,8 @@ class Chart:
         yield from found
 
     def fork(self) -> "Chart":
-        """Returns a chart of the same text, which grows independently.
-
-        Origins are shared, since none changes after its item set has begun.
-        """
+        """Returns a chart of the same text, which grows independently. Origins are shared, since
+        none changes after its item set has begun."""
         other = copy(self)
         other._due = {}
         other._token_ends = set(self._token_ends)
@@ -366,8 +353,7 @@ class Chart:
     def _read_token(
         self, item_set: ItemSet, running: list[LexemeRun], offset: int, name: str
     ) -> None:
-        """Reads a special token at the offset: it ends a lexeme, or is the first lexeme of the
-        item set."""
+        """Reads a special token at the offset, which ends a lexeme, or is the first of the set."""
         if offset > item_set.start:
             self._emit(item_set, running, offset)
             return
@@ -397,16 +383,14 @@ MAX_ENDINGS = 1_000
 
 
 class ReadingEndings:
-    """The endings of the readings of one text. Behind the root, the origin of the whole turn,
-    nothing follows."""
+    """The endings of the readings of one text. Nothing follows behind the root, the whole turn."""
 
     def __init__(self, root: ItemOrigin, shortest: Shortest):
         self._shortest = shortest
         self._known: dict[ItemOrigin, Completion | None] = {root: NO_TEXT}
 
     def find(self, sets: Iterable[ItemSet]) -> Iterator[Completion]:
-        """Yields the shortest ending of each lexeme that is being read in these sets: its rest, and
-        the text after it."""
+        """Yields, for each lexeme that is being read, its shortest rest with the text after it."""
         for item_set in sets:
             for lexeme, machine, at in item_set.running:
                 end = find_end(machine, at)
@@ -427,8 +411,8 @@ class ReadingEndings:
         return None if above is None else join(rest, above)
 
     def _leave(self, origin: ItemOrigin) -> Completion | None:
-        """Returns the shortest text after a rule. Uses a stack instead of recursion, since values
-        may be nested deeply."""
+        """Returns the shortest text after a rule; without recursion, since values may nest
+        deeply."""
         known = self._known
         stack = [origin]
         while stack:

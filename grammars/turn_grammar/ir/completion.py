@@ -34,8 +34,7 @@ to 5, brackets that may begin several values 37."""
 
 @dataclass(frozen=True)
 class TooLong:
-    """Every ending is longer than the available room; `least` is a lower bound for its
-    characters."""
+    """Every ending is longer than the available room: it has at least so many characters."""
 
     least: int
 
@@ -49,13 +48,9 @@ class _Found(NamedTuple):
 
 
 class Completer:
-    """Finds the shortest completions of texts. Not thread-safe.
-
-    It remembers how the last text was read, so a text that has grown is read from its former end.
-
-    Attributes:
-        least: the length of the shortest text in characters; None: not known.
-    """
+    """Finds the shortest completions of texts. Not thread-safe. It remembers how the last text was
+    read, so a text that has grown is read from its former end. `least` is the length of the
+    shortest text in characters; None: not known."""
 
     def __init__(self, grammar: Grammar):
         self.grammar = grammar
@@ -75,8 +70,8 @@ class Completer:
         return None if shortest is None else shortest.size
 
     def _find_first(self) -> _Found | None:
-        """Finds the ending of the empty text, which every turn needs first. It may take long, so
-        the decode thread should not do it."""
+        """Finds the ending of the empty text, which every turn needs first, before the decode
+        thread."""
         try:
             with limit_steps(MAX_STEPS):
                 return self._find("")

@@ -16,13 +16,8 @@ _BUILT = 4  # characters of a printed rule per step
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule or terminal.
-
-    Args:
-        lazy: the lexeme ends at its first match; False: at its longest match.
-        needed: for a rule with a parameter: the bits that must be set before it can end.
-        least: the minimum number of bits that must be set.
-    """
+    """A rule or terminal. A lazy lexeme ends at its first match, any other at its longest. A rule
+    with a parameter can end if the `needed` bits are set, and at least so many."""
 
     body: ir.Expression
     is_terminal: bool = False
@@ -33,12 +28,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Grammar:
-    """The grammar of one assistant turn.
-
-    Args:
-        start: the expression of the whole turn.
-        tokens: the names of special tokens that rules may contain.
-    """
+    """The grammar of one assistant turn, and the special tokens that rules may contain."""
 
     start: ir.Expression
     rules: Mapping[str, Rule]
@@ -72,7 +62,7 @@ class GrammarBuilder:
         return self._find(body, hint)
 
     def terminal(self, body: ir.Expression, hint: str) -> ir.Expression:
-        """Returns a reference to the terminal with this body: a lexeme that ends at its longest
+        """Returns a reference to a terminal with this body: a lexeme that ends at its longest
         match."""
         return self._find(body, hint, is_terminal=True)
 
@@ -134,8 +124,7 @@ class GrammarBuilder:
         return self.define(ir.choice(bodies), "members")
 
     def capture(self, body: ir.Expression, label: str) -> ir.Expression:
-        """Returns a reference to a rule with this body; the matcher records its text under the
-        label."""
+        """Returns a reference to a rule; the matcher records its text under the label."""
         name = self.reserve("captured")
         self._keep(name, Rule(body), f"[capture={quote(label)}]")
         return ir.RuleReference(name)
@@ -178,11 +167,8 @@ class GrammarBuilder:
         return self.cut(text)[0] in self.ids
 
     def end_raw(self, raw: ir.Expression, terminator: str) -> ir.Expression:
-        """Returns an expression for raw text (a terminal) and the text that ends it.
-
-        If the terminator has a special token, the text ends at the token. Otherwise both are one
-        lazy lexeme, which ends at the first terminator.
-        """
+        """Returns raw text (a terminal) and the text that ends it: in one lazy lexeme, which ends
+        at the first terminator, unless this has a special token."""
         first, *rest = self.cut(terminator)
         if rest:
             line = self.terminal(ir.sequence(raw, ir.Pattern(escape_regex(first))), "RAW")
@@ -190,9 +176,8 @@ class GrammarBuilder:
         return self.lazy(ir.sequence(raw, ir.Literal(first)), "text")
 
     def up_to_token(self, raw: ir.Expression, *, empty: bool) -> ir.Expression:
-        """Returns an expression for raw text that a special token ends, so the lexeme need not be
-        lazy. If it may be empty, the terminal becomes optional, since there are no empty
-        lexemes."""
+        """Returns raw text that a special token ends, so the lexeme need not be lazy. If it may be
+        empty, it is optional, since there are no empty lexemes."""
         some = self.terminal(ir.Intersection((raw, ir.Pattern("(?s:.+)"))), "RAW")
         return ir.optional(some) if empty else some
 
@@ -200,12 +185,8 @@ class GrammarBuilder:
 def _rename(body: ir.Expression, names: Mapping[str, str]) -> ir.Expression:
     """Returns the body with rule names instead of hints."""
     match body:
-        case ir.RuleReference(hint, argument):
-            if argument is None or hint not in names:
-                return body
+        case ir.RuleReference(hint, argument) if argument is not None and hint in names:
             return ir.RuleReference(names[hint], argument)
-        case ir.Literal() | ir.Token():
-            return body
         case ir.Sequence(parts):
             return ir.Sequence(tuple([_rename(part, names) for part in parts]))
         case ir.Guarded(inner, condition):

@@ -196,8 +196,7 @@ class Lexer:
 
 
 def _read_terminal(body: ir.Expression, rules: Mapping[str, Rule]) -> Expression:
-    """Converts the body of a terminal to a regular expression. Raises UnreadableError if a pattern
-    has syntax that the parser does not know."""
+    """Converts the body of a terminal; UnreadableError: the parser does not know its syntax."""
 
     def read_all(parts: Iterable[ir.Expression]) -> list[Expression]:
         return [_read_terminal(part, rules) for part in parts]

@@ -91,8 +91,7 @@ class RuleReference:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The body, if the parameter of the rule meets the condition; only as an option of
-    `Alternatives`."""
+    """The body, if the parameter of the rule meets the condition; only in `Alternatives`."""
 
     body: "Expression"
     condition: Condition
@@ -100,10 +99,8 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """The body; a shortest completion uses it only if there is no other way.
-
-    An example is a call in a turn that may end without one: it might have unwanted effects.
-    """
+    """The body; a shortest completion uses it only if there is no other way. An example is a call
+    in a turn that may end without one: it might have unwanted effects."""
 
     body: "Expression"
 
@@ -197,8 +194,7 @@ def choice(options: Iterable[Expression]) -> Expression:
 
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
-    """Returns the options of a rule with a parameter, each with its condition; impossible ones are
-    dropped."""
+    """Returns the options of a rule with a parameter, without those that are impossible."""
     possible: list[Expression] = []
     for body, condition in options:
         if condition == ALWAYS:

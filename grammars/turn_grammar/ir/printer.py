@@ -15,10 +15,7 @@ _STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one p
 
 
 def quote(text: str) -> str:
-    """Returns a Lark string literal.
-
-    llguidance 1.9 reads JSON strings, but not an unescaped U+007F.
-    """
+    """Returns a Lark string. llguidance 1.9 reads JSON strings, but not an unescaped U+007F."""
     return _STRINGS.encode(text).replace("\x7f", r"\u007f")
 
 

@@ -49,13 +49,9 @@ Pieces: TypeAlias = str | Repeated | Joined | Unspelled
 
 
 class Completion(NamedTuple):
-    """A text that ends something. It is not written out, since the shortest value of a schema of
-    300 bytes may be larger than the memory.
-
-    Args:
-        costly: the number of costly expressions in it.
-        size: the number of characters.
-    """
+    """A text that ends something: how many costly expressions it has, its size in characters, its
+    parts. It is not written out, since the shortest value of a schema of 300 bytes may be larger
+    than the memory."""
 
     costly: int
     size: int
@@ -156,7 +152,7 @@ class Shortest:
         self._options = _OptionIndex()
 
     def find(self, expression: ir.Expression, bits: int = 0) -> Completion | None:
-        """Returns the shortest text of an expression, for this parameter of its rule; None: not
+        """Returns the shortest text of an expression, with the rule's parameter; None: not
         known."""
         try:
             return self._text(expression, bits)
@@ -224,8 +220,8 @@ class Shortest:
         return changed
 
     def _find_below(self, name: str) -> list[str]:
-        """Returns the rules below this one without a known text, each after those that it needs,
-        except in circles."""
+        """Returns the rules below this one without a known text, those that a rule needs before
+        it."""
         order: list[str] = []
         seen = {name}
         stack = [(name, _find_references(self._rules[name].body, self._rules))]
@@ -250,7 +246,12 @@ class Shortest:
             case ir.Sequence(parts):
                 return self._text_of_all(parts, bits)
             case ir.Alternatives(options):
-                return self._text_of_any(options, bits)
+                best: Completion | None = None
+                for option in options:
+                    best = pick_shorter(best, self._text(option, bits))
+                    if best == NO_TEXT:
+                        break
+                return best
             case ir.Repeat(body, fewest):
                 if fewest == 0:
                     return NO_TEXT
@@ -283,14 +284,6 @@ class Shortest:
                 return None
             whole = join(whole, ending)
         return whole
-
-    def _text_of_any(self, options: tuple[ir.Expression, ...], bits: int) -> Completion | None:
-        best: Completion | None = None
-        for option in options:
-            best = pick_shorter(best, self._text(option, bits))
-            if best == NO_TEXT:
-                break
-        return best
 
     def _find_member(self, start: Member) -> Completion | None:
         """Returns the shortest text of a rule with this parameter: Dijkstra's algorithm on the
@@ -371,15 +364,13 @@ class Shortest:
                     yield Way(ending, None)
 
     def _find_likely_ways(self, choice: ir.Alternatives, bits: int) -> Iterator[Way]:
-        """Yields the paths through the options with the smallest lower bounds, in a choice with
-        many options."""
+        """Yields the paths through the options of a large choice with the smallest lower bounds."""
         for option in self._options.sort(choice, lambda part: self._text(part, 0)):
             yield from self._find_ways(option, bits)
 
 
 def _find_references(expression: ir.Expression, rules: Mapping[str, Rule]) -> Iterator[str]:
-    """Yields the rules without a parameter that an expression refers to, directly or through a
-    family."""
+    """Yields the rules without a parameter that an expression refers to, also through a family."""
     stack = [expression]
     families = set[str]()
     while stack:
