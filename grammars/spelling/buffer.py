@@ -35,8 +35,8 @@ class NotACallError(Exception):
     """The text looked like a call, but is not one."""
 
 
-class PushedText:
-    """Text that arrives in pieces.
+class Buffer:
+    """Text that arrives in pieces, and steps that read what comes next in it.
 
     Text that was taken since `mark()` can be put back. Marks nest.
 
@@ -136,10 +136,6 @@ class PushedText:
         """Takes white space; returns the next character, which stays."""
         yield from self.space()
         return (yield from self.need())
-
-
-class Buffer(PushedText):
-    """Text that arrives in pieces, and steps that read what comes next in it."""
 
     def skip(self, pad: str) -> Steps[None]:
         """Takes the beginning of `pad` that comes next, as far as it matches."""

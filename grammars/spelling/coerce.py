@@ -18,6 +18,7 @@ is refused, since it may be cut or mean something else.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
@@ -41,7 +42,7 @@ from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.styles import speaks_json
 from grammars.spelling.types import has_type, list_types
-from grammars.spelling.value_reader import read_json, read_value
+from grammars.spelling.value_reader import read_value
 from grammars.wire.format import JsonStyle
 from grammars.wire.nodes import PYTHON
 
@@ -211,21 +212,15 @@ def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:
 
 def _read_spelled(raw: str, style: JsonStyle | None) -> Iterator[Json]:
     """Yields the value of the text in JSON, or else in the template's style; not a string."""
-    try:
-        value = _read(raw.strip(), style)
-    except ValueError:
-        return
-    if not isinstance(value, str):
-        yield value
-
-
-def _read(text: str, style: JsonStyle | None) -> Json:
-    try:
-        return read_json(text)
-    except ValueError:
-        if style is None or speaks_json(style):
-            raise
-    return read_value(text, style)
+    styles = [JsonStyle()]
+    if style is not None and not speaks_json(style):
+        styles.append(style)
+    for one in styles:
+        with suppress(ValueError):
+            value = read_value(raw.strip(), one)
+            if not isinstance(value, str):
+                yield value
+            return
 
 
 def _read_word(raw: str) -> Iterator[Json]:
@@ -238,10 +233,8 @@ def _read_loosely(raw: str) -> Iterator[Json]:
     """Yields the value of the text in Python, or in other letter case."""
     yield from _read_word(raw)
     if raw.lstrip()[:1] in ("[", "{"):
-        try:
+        with suppress(ValueError):
             yield read_value(raw.strip(), PYTHON)
-        except ValueError:
-            return
 
 
 def _read_whole(raw: str) -> Iterator[int]:

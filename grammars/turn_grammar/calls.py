@@ -10,16 +10,7 @@ from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.spaces import SpacedTexts
 from grammars.turn_grammar.values import Values
-from grammars.wire.format import (
-    CallId,
-    CallIndex,
-    Format,
-    Literal,
-    Marker,
-    Name,
-    Node,
-    spell_fixed,
-)
+from grammars.wire.format import CallId, CallIndex, Format, Literal, Marker, Name, Node, spell_fixed
 
 COUNTED = 8
 """For this many calls of a turn, the grammar requires exactly the next index; later calls may have
@@ -51,7 +42,7 @@ class CallRules:
     def __init__(self, turn: TurnSpec, kind: ArgumentsKind, values: Values, texts: SpacedTexts):
         self._turn, self._format, self._kind = turn, turn.format, kind
         self._texts = texts
-        self._values, self._builder = values, values.builder
+        self._builder = values.builder
         self._allows_several = turn.policy.parallel and not turn.format.single
         spec = CallsSpec(turn.tools, turn.names, self._allows_several, values)
         self._rules = kind.make_rules(spec)
@@ -121,9 +112,7 @@ class CallRules:
     def _opens_all(self, opener: str) -> bool:
         """Returns whether another call may follow a call that this text opened."""
         format = self._format
-        if not format.opening or format.bare is not None:
-            return True
-        return format.opener is not None and opener == format.opener.text
+        return not format.opening or format.bare is not None or format.is_own(opener)
 
     def _more(self, number: int, between: str) -> ir.Expression:
         """Returns any number of further calls, after `number` calls of this turn."""
@@ -139,12 +128,7 @@ class CallRules:
         return ir.optional(ir.sequence(call, self._more(number + 1, between)))
 
     def _any_tool(
-        self,
-        nodes: tuple[Node, ...],
-        number: int | None,
-        *,
-        spaced: bool = False,
-        lead: str = "",
+        self, nodes: tuple[Node, ...], number: int | None, *, spaced: bool = False, lead: str = ""
     ) -> ir.Expression:
         """Returns a rule for one call of any tool, the first after `number` calls of this turn
         (None: not known). NOTHING: no call begins with the lead."""

@@ -139,13 +139,10 @@ class _TurnRules:
                 options += [ir.Costly(ir.Costly(calls)) for calls in self._opened_calls(opening)]
         if not options:
             hint = "Leave the tool choice to the model, or use a template that begins no message"
-            message = (
-                f"the prompt begins the turn with {self._state.lead!r}, but no allowed turn does"
-            )
-            raise PolicyError(message, hint=hint)
-        if self._turn.must_call or answer is not None or self._state.lead:
-            return ir.choice(options)
-        if Content() in self._format.contents:  # content may be empty
+            begun = f"the prompt begins the turn with {self._state.lead!r}"
+            raise PolicyError(f"{begun}, but no allowed turn does", hint=hint)
+        must_write = self._turn.must_call or answer is not None or self._state.lead
+        if must_write or Content() in self._format.contents:  # which may be empty
             return ir.choice(options)
         return ir.optional(ir.choice([*options, self._texts.space()]))
 
@@ -160,12 +157,10 @@ class _TurnRules:
             if way != self._format.contents[0]:
                 return []
             text = self._closed_answer(way.closer) if way.closer else self._answer()
+        elif way.closer:
+            text = self._free.until(way.closer)
         else:
-            text = (
-                self._free.until(way.closer)
-                if way.closer
-                else ir.optional(self._free.text(content=True))
-            )
+            text = ir.optional(self._free.text(content=True))
         return [ir.sequence(head, text, self._calls.tail)]
 
     def _opened_calls(self, opening: str) -> list[ir.Expression]:
@@ -173,12 +168,15 @@ class _TurnRules:
         ways = self._list_ways(opening)
         if not ways:
             return []
-        trailing = self._content_after_calls()
+        trailing = ir.EMPTY
+        if self._format.has_content_after_calls and not self._policy.requires_output:
+            trailing = ir.optional(self._free.text())
         calls = ir.choice(
             self._calls.calls(nodes, opening, is_several=is_several, following=trailing)
             for nodes, is_several in ways
         )
-        if self._has_content_inside(opening):
+        may_have_content = self._format.has_content_inside and not self._policy.requires_output
+        if may_have_content and self._format.is_own(opening):
             closer, *rest = self._format.openings[opening]
             assert isinstance(closer, Fixed)
             after_closer = self._calls.calls(tuple(rest), opening, following=trailing)
@@ -194,11 +192,10 @@ class _TurnRules:
             # The lexer would prefer `to=user` to `to=`, so opener and name are one terminal.
             for nodes, is_several in ways:
                 whole = (Marker(opening), *nodes)
-                at_once.append(
-                    self._calls.calls(
-                        whole, opening, is_several=is_several, spaced=True, following=trailing
-                    )
+                begun = self._calls.calls(
+                    whole, opening, is_several=is_several, spaced=True, following=trailing
                 )
+                at_once.append(begun)
         else:
             at_once.append(ir.sequence(self._texts.spaced(opening), calls))
         if self._policy.requires_output:
@@ -221,22 +218,11 @@ class _TurnRules:
         if not format.opens_several(opening):
             return [(format.openings[opening], False)]
         ways: list[tuple[tuple[Node, ...], bool]] = []
-        if format.opener is not None and opening == format.opener.text:
+        if format.is_own(opening):
             ways.append((format.openings[opening], False))
         if self._policy.parallel:
             ways.append((format.several_nodes, True))
         return ways
-
-    def _has_content_inside(self, opening: str) -> bool:
-        """Returns whether content may follow the opener of the calls: not if a call is required."""
-        own = self._format.opener is not None and opening == self._format.opener.text
-        return own and self._format.has_content_inside and not self._policy.requires_output
-
-    def _content_after_calls(self) -> ir.Expression:
-        """Returns the content that may follow calls; EMPTY if a call or an answer is required."""
-        if self._policy.requires_output or not self._format.has_content_after_calls:
-            return ir.EMPTY
-        return ir.optional(self._free.text())
 
     def _is_shared(self, opening: str) -> bool:
         """Returns whether something else begins with the opener of the calls."""
@@ -301,30 +287,23 @@ class _TurnRules:
         opening = spell_fixed(self._format.opening).lstrip()
         is_spelled_out = isinstance(bare, JsonArguments) and not opening
         is_spelled_out = is_spelled_out or opening.startswith("{")
-        hint = "Use a JSON schema for the answer, or tool_choice none"
-        if is_spelled_out:
-            hint = "Use tool_choice none"
         if not isinstance(answer, JsonAnswer) or is_spelled_out:
-            raise PolicyError(
-                f"format {self._format.name} cannot tell such an answer from a call",
-                where="/response_format",
-                hint=hint,
-            )
-        if self._format.opening and answer.schema.can_be_list:
-            raise PolicyError(
-                "an answer that is a list could be read as a list of calls",
-                where="/response_format",
-                hint="Put the list into an object, or use tool_choice none",
-            )
-        if not isinstance(bare, JsonCall):
+            message = f"format {self._format.name} cannot tell such an answer from a call"
+            hint = "Use a JSON schema for the answer, or tool_choice none"
+            if is_spelled_out:
+                hint = "Use tool_choice none"
+        elif self._format.opening and answer.schema.can_be_list:
+            message = "an answer that is a list could be read as a list of calls"
+            hint = "Put the list into an object, or use tool_choice none"
+        elif not isinstance(bare, JsonCall):
             return  # no other answer begins like a list
-        keys = (bare.name_key, bare.arguments_key)
-        if answer.schema.can_have(keys):
-            raise PolicyError(
-                f"an answer with the keys {keys[0]!r} and {keys[1]!r} could be read as a call",
-                where="/response_format",
-                hint="Rename one of them, close the object, or use tool_choice none",
-            )
+        elif answer.schema.can_have((bare.name_key, bare.arguments_key)):
+            keys = f"the keys {bare.name_key!r} and {bare.arguments_key!r}"
+            message = f"an answer with {keys} could be read as a call"
+            hint = "Rename one of them, close the object, or use tool_choice none"
+        else:
+            return
+        raise PolicyError(message, where="/response_format", hint=hint)
 
     def _escaped(self, way: Content) -> ir.Expression:
         """Any text, or the answer, as it is written inside a JSON string."""

@@ -413,11 +413,13 @@ class Format:
                 found[first.text].append(nodes[1:])
         return {opening: _unique(ways) for opening, ways in found.items()}
 
+    def is_own(self, opening: str) -> bool:
+        """Returns whether this text is the opener."""
+        return self.opener is not None and opening == self.opener.text
+
     def closes(self, opening: str) -> tuple[Fixed, ...]:
         """Returns the closing nodes of calls that this text has opened; "" for bare calls."""
-        if self.bare is not None:
-            return self.closing
-        if self.opener is not None and opening == self.opener.text:
+        if self.bare is not None or self.is_own(opening):
             return self.closing
         return self.several.closing if self.several and self.opens_several(opening) else ()
 

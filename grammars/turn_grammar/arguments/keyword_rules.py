@@ -99,10 +99,6 @@ class StringEnds:
     def _whole(self) -> re.Pattern[str]:
         return re.compile(self.write_regex(""))
 
-    def _begins(self, rest: str) -> bool:
-        is_begun = any(text.startswith(rest) for text in self.texts)
-        return is_begun or self._begun.fullmatch(rest) is not None
-
     def find(self, text: str, offset: int, quote: str) -> tuple[int, bool]:
         """Finds the end of a string: up to which offset the text belongs to it, and whether it ends
         there; if not, the rest is undecided until more text arrives."""
@@ -110,7 +106,9 @@ class StringEnds:
             following = offset + len(quote)
             if self._whole.match(text, following):
                 return offset, True
-            if self._begins(text[following:]):
+            rest = text[following:]
+            is_begun = any(other.startswith(rest) for other in self.texts)
+            if is_begun or self._begun.fullmatch(rest):
                 return offset, False
             offset += 1
         return len(text), False

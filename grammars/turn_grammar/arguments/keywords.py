@@ -111,7 +111,9 @@ class _KeywordReader:
         rest = hole.empty
         more = yield from self._has_more(hole.first, hole.empty + self._closer)
         while more:
-            key = yield from self._read_key()
+            after_key = hole.after_key  # the whole text, since a key may contain a colon
+            key = yield from self._buffer.name_before(after_key, "\n<,()[]{}\"'")
+            yield from self._buffer.literal(after_key)
             yield from self._read_value(key)
             more = yield from self._has_more(hole.item, hole.last + self._closer)
             rest = hole.last
@@ -150,12 +152,6 @@ class _KeywordReader:
         if found:
             self._buffer.take(len(before))
         return found
-
-    def _read_key(self) -> Steps[str]:
-        after = self._hole.after_key  # the whole text, since a key may contain a colon
-        key = yield from self._buffer.name_before(after, "\n<,()[]{}\"'")
-        yield from self._buffer.literal(after)
-        return key
 
     def _read_value(self, key: str) -> Steps[None]:
         own, escaped = self._hole.quote, self._hole.escaped

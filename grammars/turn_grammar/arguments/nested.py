@@ -7,7 +7,6 @@ grammar cannot compare two names.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import itemgetter
 from typing import cast
 
@@ -114,15 +113,6 @@ class Tree:
 
 def _is_key(key: str) -> bool:
     return is_taggable(key) and not key.startswith("/")
-
-
-def _is_writable(value: Json, hole: NestedArguments) -> bool:
-    """Returns whether a constant can stand between tags."""
-    try:
-        _grow_tree(value, hole, "")
-    except RenderError:
-        return False
-    return True
 
 
 def _find_extras(node: Object, hole: NestedArguments) -> list[Extra]:
@@ -304,7 +294,10 @@ class TreeReader:
             case String() if not tree.members:
                 return tree.text, node.accepts(tree.text)
             case Number() | Boolean() | Null() if not tree.members:
-                for value in map(partial(_settle, node=node), read_words(tree.text)):
+                is_integer = isinstance(node, Number) and node.integer
+                for word in read_words(tree.text):
+                    whole = find_whole(word) if is_integer else None  # of a float such as 2.0
+                    value = word if whole is None else whole
                     if has_type(value, list_types(node)):
                         return value, not isinstance(node, Number) or is_within(value, node.bounds)
                 return None
@@ -355,13 +348,6 @@ def _find_fitting(readings: Sequence[Reading]) -> Reading:
     return next((reading for reading in readings if reading[1]), readings[0])
 
 
-def _settle(value: Json, node: Flat) -> Json:
-    """Returns the value; a float that is an integer becomes one if the node requires it."""
-    is_whole = isinstance(node, Number) and node.integer
-    whole = find_whole(value) if is_whole else None
-    return value if whole is None else whole
-
-
 # The grammar.
 
 
@@ -400,7 +386,11 @@ class NestedRules:
         """Returns whether a value of this type can be written, with all keys that it requires."""
         match node:
             case Constant(values):
-                return _is_writable(values[0], self._hole)
+                try:
+                    _grow_tree(values[0], self._hole, "")
+                except RenderError:
+                    return False
+                return True
             case Object():
                 members = self._arrange(node)
                 return not isinstance(members, Unordered) or members.is_possible

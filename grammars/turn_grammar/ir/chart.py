@@ -259,13 +259,7 @@ class Chart:
             origin.is_blank = True
         items += origin.callers
 
-    def _expand(
-        self,
-        rest: Rest,
-        item: Item,
-        item_set: ItemSet,
-        items: list[Item],
-    ) -> None:
+    def _expand(self, rest: Rest, item: Item, item_set: ItemSet, items: list[Item]) -> None:
         """Expands the next expression of an item: adds new items, or waits for a lexeme."""
         match rest.expression:
             case ir.Sequence(parts):
