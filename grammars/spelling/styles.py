@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import cast
 
 from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object
 from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments
 
 EXACT_LEVELS = 6
@@ -220,21 +221,22 @@ def is_bare(key: str, style: JsonStyle) -> bool:
 
 def holds(value: Json, style: JsonStyle) -> bool:
     """Returns whether the style can write this value so that it is read back unchanged."""
+    for text, is_key in list_texts(value):
+        fits = is_bare if is_key and style.bare_keys else is_writable
+        if not fits(text, style):
+            return False
+    return True
+
+
+def list_texts(value: Json) -> Iterator[tuple[str, bool]]:
+    """Yields the strings and keys in a value, each with whether it is a key."""
     queue = [value]
     while queue:
-        match queue.pop():
-            case str() as text:
-                if not is_writable(text, style):
-                    return False
-            # pyright does not know the type of the items in such patterns.
-            case list() as items:  # pyright: ignore[reportUnknownVariableType]
-                queue += cast(list[Json], items)
-            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
-                keys = list(cast(dict[str, Json], members))
-                fits = is_bare if style.bare_keys else is_writable
-                if not all(fits(key, style) for key in keys):
-                    return False
-                queue += cast(dict[str, Json], members).values()
-            case _:
-                pass
-    return True
+        part = queue.pop()
+        if isinstance(part, str):
+            yield part, False
+        elif is_list(part):
+            queue += part
+        elif is_object(part):
+            yield from ((key, True) for key in part)
+            queue += part.values()

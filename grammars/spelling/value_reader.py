@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import cast
 
 from grammars.schema.json_values import Json
-from grammars.spelling.styles import speaks_json
+from grammars.spelling.styles import list_texts, speaks_json
 from grammars.wire.nodes import JsonStyle
 
 REFUSED = "\x00"
@@ -269,8 +268,10 @@ def read_json(text: str) -> Json:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
         raise DeepJsonError("the JSON is nested too deeply to be read") from None
-    if ("\\u" in text or not text.isascii()) and _has_lone_surrogate(value):
-        raise ValueError("a lone surrogate")
+    if "\\u" in text or not text.isascii():
+        for part, _ in list_texts(value):
+            if _SURROGATE.search(part):
+                raise ValueError("a lone surrogate")
     return value
 
 
@@ -283,20 +284,3 @@ def _finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"{text} is too large for a double")
     return value
-
-
-def _has_lone_surrogate(value: Json) -> bool:
-    queue: list[Json] = [value]
-    while queue:
-        match queue.pop():
-            case str() as text:
-                if _SURROGATE.search(text):
-                    return True
-            # pyright does not know the type of the items in such patterns.
-            case list() as items:  # pyright: ignore[reportUnknownVariableType]
-                queue += cast(list[Json], items)
-            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
-                queue += [*cast(dict[str, Json], members).keys(), *members.values()]
-            case _:
-                pass
-    return False

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -58,25 +59,15 @@ class Completer:
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
         self._spent = 0
-        self.least = self._measure_shortest()
-        self._first = self._find_first()
-
-    def _measure_shortest(self) -> int | None:
-        try:
-            with limit_steps(MAX_STEPS):
-                shortest = self._shortest.find(self.grammar.start)
-        except (StepsError, RecursionError):
-            return None
-        return None if shortest is None else shortest.size
-
-    def _find_first(self) -> _Found | None:
-        """Finds the ending of the empty text, which every turn needs first, before the decode
-        thread."""
-        try:
-            with limit_steps(MAX_STEPS):
-                return self._find("")
-        except (UnknownEndError, StepsError, RecursionError):
-            return None
+        self.least: int | None = None
+        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
+            shortest = self._shortest.find(grammar.start)
+            self.least = None if shortest is None else shortest.size
+        # The ending of the empty text, which every turn needs first. It may take long, so the
+        # decode thread should not do it.
+        self._first: _Found | None = None
+        with suppress(UnknownEndError, StepsError, RecursionError), limit_steps(MAX_STEPS):
+            self._first = self._find("")
 
     def measure(self) -> int:
         """Returns the approximate bytes of the lexer's automata."""
@@ -154,8 +145,16 @@ class Completer:
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
         """Returns how many times a cycle, which the model has written repeatedly, can follow a text
         before the grammar forbids it. None: `max_cycles` times or more, or not known."""
-        to_read = max_cycles * len(cycle)
-        return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
+
+        def count() -> int | None:
+            chart = self._read(text).fork()
+            for count in range(max_cycles):
+                chart.grow(chart.text + cycle)
+                if not chart.has_reading():
+                    return count
+            return None
+
+        return self._spend(text, count, max_cycles * len(cycle))
 
     def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
         """Runs work on a text (and `more` further characters); None if it takes too many steps, or
@@ -177,14 +176,6 @@ class Completer:
         assert account.left is not None
         self._spent = max(0, self._spent + max_steps - account.left - LOOK_STEPS)
         return found
-
-    def _count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
-        chart = self._read(text).fork()
-        for count in range(max_cycles):
-            chart.grow(chart.text + cycle)
-            if not chart.has_reading():
-                return count
-        return None
 
     def _find(self, text: str, accepts: Accepts | None = None) -> _Found:
         chart = self._read(text)
