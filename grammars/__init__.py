@@ -55,6 +55,7 @@ def keep_old_paths(moved: Mapping[str, str]) -> None:
 keep_old_paths(
     {
         "grammars.format_text": "grammars.wire.format_text",
+        "grammars.formats.hermes": "grammars.wire.formats.json_call",
         "grammars.formats": "grammars.wire.formats",
         "grammars.lark": "grammars.turn_grammar.turn",
         "grammars.lowering": "grammars.schema.lowering",

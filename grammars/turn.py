@@ -20,15 +20,8 @@ THINKING_TAGS = ("<thinking>", "</thinking>")
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that the model may call.
-
-    Args:
-        name: the name of the tool.
-        schema: the schema of its arguments, as read by `grammars.schema.lowering`.
-        description: what it does, for the prompt.
-        strict: if False, calls that fail a check after generation are delivered nevertheless, with
-            `errors`.
-    """
+    """A tool that the model may call. If it is not strict, calls that fail a check after generation
+    are delivered nevertheless, with `errors`."""
 
     name: str
     schema: Schema
@@ -37,8 +30,8 @@ class Tool:
 
 
 def decode_arguments(arguments: object) -> object:
-    """Returns the arguments of a call as a value. They may be JSON text, as in OpenAI's API; text
-    that is not JSON, or nests too deeply to be read, stays text."""
+    """Returns arguments as a value. They may be JSON text, as in OpenAI's API; text that is not
+    JSON, or nests too deeply to be read, stays text."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -49,15 +42,9 @@ def decode_arguments(arguments: object) -> object:
 
 @dataclass(frozen=True)
 class CallConfidence:
-    """How sure the model was of a call, from 0 to 1.
-
-    Each number is the lowest probability of a choice, among the tokens that the mask allowed.
-
-    Args:
-        lowest: in the whole call.
-        name: in the start of the call and its name: that there is a call, and of this tool.
-        arguments: in each argument.
-    """
+    """How sure the model was of a call: the lowest probability of a choice, from 0 to 1, among the
+    tokens that the mask allowed: in the whole call, in its start up to the name, in each
+    argument."""
 
     lowest: float
     name: float
@@ -103,14 +90,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Turn:
-    """An assistant turn.
-
-    Args:
-        content: the text for the user.
-        reasoning: the text of the reasoning.
-        calls: the tool calls, in order.
-        unfinished: the text of a call that was cut off; "" if there is none.
-    """
+    """An assistant turn; `unfinished` is the text of a call that was cut off."""
 
     content: str = ""
     reasoning: str = ""
@@ -120,34 +100,21 @@ class Turn:
 
 @dataclass(frozen=True)
 class ReasoningDelta:
-    """Event: the reasoning continues.
-
-    Args:
-        text: the new piece of text.
-    """
+    """Event: the reasoning continues with this text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ContentDelta:
-    """Event: the content continues.
-
-    Args:
-        text: the new piece of text.
-    """
+    """Event: the content continues with this text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class CallOpened:
-    """Event: a tool call begins.
-
-    Args:
-        index: the number of the call in this turn, from 0.
-        name: the name of the tool.
-    """
+    """Event: a tool call begins; `index` is its number in this turn, from 0."""
 
     index: int
     name: str
@@ -155,23 +122,14 @@ class CallOpened:
 
 @dataclass(frozen=True)
 class ArgumentStart:
-    """The value of an argument begins; part of `ArgumentsDelta.boundaries`.
-
-    Args:
-        key: the name of the argument.
-    """
+    """The value of an argument begins; part of `ArgumentsDelta.boundaries`."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class ArgumentEnd:
-    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`.
-
-    Args:
-        key: the name of the argument.
-        value: its value.
-    """
+    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`."""
 
     key: str
     value: Json
@@ -182,16 +140,8 @@ Boundary: TypeAlias = ArgumentStart | ArgumentEnd
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
-    """Event: the arguments of a call continue.
-
-    The texts of all deltas of a call, joined, are one JSON object, whatever the wire format of the
-    model is.
-
-    Args:
-        index: the number of the call in this turn, from 0.
-        text: the new piece of JSON.
-        boundaries: which arguments begin and end in this piece, in order.
-    """
+    """Event: the arguments of a call continue. The texts of all deltas of a call, joined, are one
+    JSON object, whatever the wire format is. The boundaries are in order."""
 
     index: int
     text: str
@@ -200,12 +150,7 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True)
 class CallRead:
-    """Event: a tool call is complete.
-
-    Args:
-        index: the number of the call in this turn, from 0.
-        call: the call with all of its arguments.
-    """
+    """Event: a tool call is complete; `index` is its number in this turn, from 0."""
 
     index: int
     call: ToolCall
@@ -213,11 +158,8 @@ class CallRead:
 
 @dataclass(frozen=True)
 class CallCut:
-    """Event: the turn ended inside a call, which is therefore not delivered.
-
-    Args:
-        text: the text of the call so far, as the model wrote it.
-    """
+    """Event: the turn ended inside a call, which is not delivered. `text` is what there is of
+    it."""
 
     text: str
 
@@ -288,10 +230,7 @@ class Choice(StrEnum):
 
 
 class Think(StrEnum):
-    """Whether the model reasons before it answers.
-
-    `OPTIONAL` leaves it to the model; `REQUIRED` and `FORBIDDEN` are enforced by the mask.
-    """
+    """Whether the model reasons before it answers; all but `OPTIONAL` is enforced by the mask."""
 
     OPTIONAL = "optional"
     REQUIRED = "required"
@@ -305,8 +244,6 @@ class ReasoningStart:
     Args:
         is_open: the prompt has opened the block, its text comes next.
         closes_at_once: its closer comes next, without any text.
-        may_open: the opener may come.
-        must_open: it has to.
         instead: the texts that may come instead of a block. Some models write the closer once more
             after a prompt that has closed the block, or a lone closer or an empty block.
     """
@@ -338,12 +275,6 @@ def find_reasoning_start(
 
     Neither comes where the prompt has begun what follows (`lead`), and no lone closer in front of
     an answer of a given form.
-
-    Args:
-        block: how the format writes reasoning; None where it does not.
-        state: where the prompt ends.
-        think: whether the turn reasons.
-        has_answer: content has a given form.
     """
     if state.start is Start.OPEN:
         return ReasoningStart(is_open=True, closes_at_once=think is Think.FORBIDDEN)
@@ -395,13 +326,9 @@ class Policy:
     """The turns that a request allows.
 
     Args:
-        choice: whether a tool is called.
         names: the tools that may be called; None means all that are offered.
-        parallel: whether there may be more than one call.
-        think: whether there is a reasoning block.
         answer: the form of the content; None: any text. With tools, the turn is either calls or
             such an answer.
-        key_order: in which order objects have their declared keys.
         excluded: texts that content and reasoning cannot contain, besides the markers of the
             format: those around results in the prompt, which models copy.
     """
@@ -426,12 +353,8 @@ class Policy:
         return cls(Choice.REQUIRED, (name,), parallel=False, think=think)
 
     def select(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Returns the tools that may be called, in the order of the offer.
-
-        Raises:
-            ToolError: two tools share a name.
-            PolicyError: a name that is not on offer, or a call required without any tool.
-        """
+        """Returns the tools that may be called, in the order of the offer. Raises ToolError for two
+        of one name, PolicyError for an unknown name, or a call required without any tool."""
         offered = [tool.name for tool in tools]
         check_names(offered)
         for name in self.names or ():

@@ -71,9 +71,6 @@ FOR_TYPES_ONLY = {
 EXTRAS = {"grammars": ["server", "suite"], "constrained": list[str](), "server": ["server"]}
 """Beside what is always installed: the extras that modules of a package may need."""
 
-REGISTRIES = {"grammars/wire/formats"}
-"""Folders of one value a file, which may be many."""
-
 SHARED_CLASS_NAMES = {"Literal", "Repeat"}
 """Names of one meaning in two algebras: text as it stands; a body so many times."""
 
@@ -126,7 +123,7 @@ def test_files_are_short(module: Module) -> None:
 def test_folders_are_short() -> None:
     counts = Counter(m.path.parent.as_posix() for m in MODULES if not m.is_package)
     full = {folder for folder, count in counts.items() if count > MAX_MODULES}
-    assert full == REGISTRIES
+    assert full == set()
 
 
 def test_a_class_name_means_one_thing() -> None:

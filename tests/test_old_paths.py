@@ -13,7 +13,7 @@ MOVED = {
     "constrained.trace.turn_trace": "constrained.model.trace.turn_trace",
     "grammars.format_text": "grammars.wire.format_text",
     "grammars.formats": "grammars.wire.formats",
-    "grammars.formats.hermes": "grammars.wire.formats.hermes",
+    "grammars.formats.hermes": "grammars.wire.formats.json_call",
     "grammars.lark": "grammars.turn_grammar.turn",
     "grammars.lowering.lower": "grammars.schema.lowering.lower",
     "grammars.render": "grammars.parse.render",

@@ -17,7 +17,7 @@ from constrained.prompt.tools.python_types import TypeReader, describe_type, exp
 from grammars.errors import SchemaError
 from grammars.schema.lowering.lower import lower
 from grammars.schema.numbers import normalise_numbers
-from grammars.spelling.coerce import read_json
+from grammars.spelling.value_reader import read_json
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"

@@ -9,7 +9,7 @@ from grammars.schema.json_values import Json
 from grammars.schema.nodes import Violation
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.spelling.reading import DeepJsonError
+from grammars.spelling.value_reader import DeepJsonError
 from grammars.turn import ToolCall
 from grammars.turn_grammar.arguments.kind import CallParts, CallSource
 from grammars.turn_grammar.arguments.kinds import find_kind, make_kind

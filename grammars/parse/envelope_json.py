@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from grammars.schema.json_values import Json
-from grammars.spelling.reading import read_json
+from grammars.spelling.value_reader import read_json
 from grammars.turn import Tool
 
 NAME_KEYS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")

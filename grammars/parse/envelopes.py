@@ -27,8 +27,7 @@ from grammars.parse.envelope_json import (
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.spelling.reading import read_json
-from grammars.spelling.value_reader import ValueReader
+from grammars.spelling.value_reader import ValueReader, read_json
 from grammars.turn import Tool
 from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,

@@ -35,13 +35,12 @@ class NotACallError(Exception):
     """The text looked like a call, but is not one."""
 
 
-class PushedText:
-    """Text that arrives in pieces.
+class Buffer:
+    """Text that arrives in pieces, and steps that read what comes next in it.
 
     Text that was taken since `mark()` can be put back. Marks nest.
 
     Attributes:
-        closed: no more text arrives.
         limit: the position up to which text is read; None: all of it.
     """
 
@@ -55,7 +54,6 @@ class PushedText:
         self.limit: int | None = None
 
     def push(self, text: str) -> None:
-        """Appends a piece."""
         self._text = self._text[self._offset :] + text
         self._offset = 0
         self._pushed += len(text)
@@ -71,8 +69,7 @@ class PushedText:
         return self._text[self._offset :]
 
     def count_blank_lines(self, most: int | None) -> int:
-        """Returns how many of the next characters are blank lines, of at most so many; None: of
-        all."""
+        """Counts the next characters that are blank lines, of at most so many."""
         text = self._text[self._offset :][:most]
         return text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1
 
@@ -109,16 +106,11 @@ class PushedText:
         return text
 
     def drain(self) -> str:
-        """Takes all text."""
         return self.take(len(self._text) - self._offset)
 
     def need(self, count: int = 1) -> Steps[str]:
-        """Returns the next `count` characters without taking them.
-
-        Raises:
-            NotACallError: they are beyond the limit.
-            CutError: the text ends before.
-        """
+        """Returns the next `count` characters without taking them. Raises NotACallError if they are
+        beyond the limit, CutError if the text ends before."""
         if self.limit is not None and self.position + count > self.limit:
             raise NotACallError
         while len(self._text) - self._offset < count:
@@ -128,14 +120,7 @@ class PushedText:
         return self._text[self._offset : self._offset + count]
 
     def take_while(self, allows: Callable[[str], bool], most: int | None = None) -> Steps[str]:
-        """Takes and returns the characters that come next and are allowed.
-
-        Args:
-            allows: returns whether a character is allowed.
-
-        Raises:
-            NotACallError: there are more than `most` of them.
-        """
+        """Takes the allowed characters that come next; NotACallError: more than `most`."""
         taken = ""
         while allows((yield from self.need())):
             taken += self.take(1)
@@ -152,10 +137,6 @@ class PushedText:
         yield from self.space()
         return (yield from self.need())
 
-
-class Buffer(PushedText):
-    """Text that arrives in pieces, and steps that read what comes next in it."""
-
     def skip(self, pad: str) -> Steps[None]:
         """Takes the beginning of `pad` that comes next, as far as it matches."""
         for character in pad:
@@ -167,11 +148,7 @@ class Buffer(PushedText):
             self.take(1)
 
     def literal(self, *options: str) -> Steps[str]:
-        """Takes the one of these texts that comes next.
-
-        Raises:
-            NotACallError: none of them comes next.
-        """
+        """Takes the one of these texts that comes next; raises NotACallError if none does."""
         for option in options:
             count = 0
             while count < len(option) and option.startswith((yield from self.need(count + 1))):
@@ -181,12 +158,8 @@ class Buffer(PushedText):
         raise NotACallError
 
     def texts(self, texts: Sequence[str]) -> Steps[bool]:
-        """Takes these texts, which come next in this order, with optional white space before them.
-        Returns False if it is white space that JSON does not allow.
-
-        Raises:
-            NotACallError: something else comes next.
-        """
+        """Takes these texts, which come next in this order (otherwise NotACallError), with optional
+        white space before them. Returns False if it is white space that JSON does not allow."""
         for text in texts:
             if (yield from self.space()).strip(" \t\r\n"):
                 return False
@@ -194,12 +167,8 @@ class Buffer(PushedText):
         return True
 
     def name_before(self, text: str, barred: str) -> Steps[str]:
-        """Takes a name up to `text`, which stays.
-
-        Raises:
-            NotACallError: the name is too long, or has one of the barred characters.
-            CutError: the text ends before this is certain.
-        """
+        """Takes a name up to `text`, which stays. NotACallError: it is too long, or has a barred
+        character."""
         name = ""
         while not (yield from self.begins(text)):
             name += self.take(1)
@@ -208,23 +177,14 @@ class Buffer(PushedText):
         return name.strip()
 
     def begins(self, text: str, after: int = 0) -> Steps[bool]:
-        """Returns whether `text` comes next, or after so many characters. Takes nothing.
-
-        Raises:
-            CutError: the text ends before this is certain.
-        """
+        """Returns whether `text` comes next, or after so many characters. Takes nothing."""
         for i, character in enumerate(text, after):
             if (yield from self.need(i + 1))[i] != character:
                 return False
         return True
 
     def sees(self, text: str) -> Steps[bool]:
-        """Returns whether `text` comes next, after any white space that a mask allows. Takes
-        nothing.
-
-        Raises:
-            CutError: the text ends before this is certain.
-        """
+        """Returns whether `text` comes next after white space that a mask allows; takes nothing."""
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
@@ -232,11 +192,7 @@ class Buffer(PushedText):
 
     def attempt(self, steps: Steps[T], *, keeps: bool = True) -> Steps[T | None]:
         """Runs the steps and returns their result; None if something else comes next, or the text
-        ends before.
-
-        Args:
-            keeps: take the text if there is a result. Without one, nothing is taken.
-        """
+        ends before. Takes the text if there is a result and `keeps` is set."""
         self.mark()
         found = None
         with suppress(CutError, NotACallError):
@@ -259,8 +215,7 @@ class Buffer(PushedText):
         return bool((yield from self.attempt(self._option(options, after_space=after_space))))
 
     def accept_loosely(self, text: str) -> Steps[bool]:
-        """Takes the text if it comes next, with any white space before it and after each bracket in
-        it."""
+        """Takes the text if it comes next, with any white space before it and in its brackets."""
         return bool((yield from self.attempt(self._parts(_AFTER_BRACKETS.split(text)))))
 
     def _parts(self, parts: Sequence[str]) -> Steps[bool]:
@@ -279,8 +234,8 @@ class Buffer(PushedText):
             yield from self.accept(text)
 
     def skip_tag(self, head: str) -> Steps[None]:
-        """Takes the tag that begins with this text if it comes next, with any name in it and the
-        white space before it."""
+        """Takes a tag that begins so if it comes next, with any name and the white space before
+        it."""
         yield from self.attempt(self._tag(head))
 
     def _tag(self, head: str) -> Steps[bool]:
@@ -295,12 +250,8 @@ class Buffer(PushedText):
         return True
 
     def until(self, stops: Sequence[str], sink: Callable[[str], None]) -> Steps[str | None]:
-        """Passes text to `sink` up to the first of `stops`, and takes that stop.
-
-        Returns:
-            the stop, or None if the text ends without one; then a possible beginning of a stop is
-            left.
-        """
+        """Passes text to `sink` up to the first of `stops`, takes that stop and returns it; None if
+        the text ends without one: then a possible beginning of a stop is left."""
         pattern = _compile_stops(tuple(stops))
         while True:
             match = pattern.search(self._text, self._offset) if stops else None
@@ -337,15 +288,8 @@ class Buffer(PushedText):
     def until_end(
         self, find: Callable[[str, int], tuple[int, bool]], sink: Callable[[str], None]
     ) -> Steps[None]:
-        """Passes text to `sink` up to an end, which stays.
-
-        Args:
-            find: looks for the end in a text from an offset on; returns up to which offset there is
-                no end, and whether it is there.
-
-        Raises:
-            CutError: the text ends before.
-        """
+        """Passes text to `sink` up to an end, which stays. `find` looks for it in a text from an
+        offset on; returns up to which offset there is no end, and whether it is there."""
         while True:
             end, is_found = find(self._text, self._offset)
             sink(self.take(end - self._offset))
@@ -356,12 +300,8 @@ class Buffer(PushedText):
             yield
 
     def name(self, stops: str, barred: str = "\n<") -> Steps[str]:
-        """Takes a name, key or id, up to one of the characters that can follow it.
-
-        Raises:
-            NotACallError: the name is too long, or has one of the barred characters.
-            CutError: the text ends before.
-        """
+        """Takes a name, key or id, up to one of the characters that can follow it, as `name_before`
+        does."""
         ends = stops + barred
         name = yield from self.take_while(lambda next: next not in ends, MAX_NAME_LENGTH)
         if (yield from self.need()) not in stops:
@@ -369,16 +309,8 @@ class Buffer(PushedText):
         return name.strip()
 
     def value(self, reader: ValueReader, sink: Callable[[str], None] | None = None) -> Steps[str]:
-        """Takes one list, object or string; returns it as JSON.
-
-        Args:
-            reader: reads the value; it sees each piece before `sink` does.
-            sink: receives the text piece by piece.
-
-        Raises:
-            FaultError: the text is not such a value.
-            NotACallError: it is not over at the limit.
-        """
+        """Takes one list, object or string; returns it as JSON. The reader sees each piece before
+        `sink`."""
         parts: list[str] = []
         while True:
             yield from self.need()
@@ -402,7 +334,6 @@ class Buffer(PushedText):
 
 @keep_results("regexes", 4 * MIB)
 def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns one pattern for all stops, the longest first."""
     longest_first = sorted(stops, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)))
 
@@ -418,7 +349,7 @@ def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
 
 
 def _grows(text: str, start: int, stops: Sequence[str]) -> bool:
-    """Returns whether the rest of the text may be the beginning of a stop, such as one longer than
-    the stop that was found."""
+    """Returns whether the rest of the text may be the beginning of a longer stop than the one
+    found."""
     count = len(text) - start
     return any(len(stop) > count and text.endswith(stop[:count]) for stop in stops)

@@ -18,6 +18,7 @@ is refused, since it may be cut or mean something else.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
@@ -39,9 +40,9 @@ from grammars.schema.nodes import (
 )
 from grammars.schema.numbers import normalise_numbers
 from grammars.schema.subschemas import is_list, is_object
-from grammars.spelling.reading import read_json, read_value
 from grammars.spelling.styles import speaks_json
 from grammars.spelling.types import has_type, list_types
+from grammars.spelling.value_reader import read_value
 from grammars.wire.format import JsonStyle
 from grammars.wire.nodes import PYTHON
 
@@ -50,16 +51,9 @@ _MAX_DIGITS = 308
 
 
 def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
-    """Returns the typed value of a raw text.
-
-    Args:
-        raw: the text between the tags.
-        style: how the format writes values other than strings, beside JSON.
-
-    Raises:
-        CoerceError: the text fits no type that the schema allows; `where` points to the first part
-            that does not fit.
-    """
+    """Returns the typed value of a raw text; `style` is that of values other than strings, beside
+    JSON. Raises CoerceError if it fits no type; `where` points to the first part that does not
+    fit."""
     candidates = _list_candidates(raw, schema, style)
     read_inside = (_read_texts(value, schema.node, schema.definitions) for value in candidates)
     for candidate in chain(candidates, read_inside):
@@ -70,8 +64,7 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
 
 
 def _list_candidates(raw: str, schema: Schema, style: JsonStyle | None) -> list[Json]:
-    """Returns the values of the types that the schema allows that the text can be read as, the
-    likeliest first."""
+    """Returns the values of allowed types that the text can be read as, the likeliest first."""
     nodes = list(flatten(schema.node, schema.definitions))
     admitted = _list_types(nodes)
     readings: Iterable[Json] = [raw]
@@ -161,15 +154,9 @@ def read_undeclared(raws: Mapping[str, Raw]) -> dict[str, Json]:
 def coerce_members(
     raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
 ) -> tuple[dict[str, Json], tuple[Violation, ...]]:
-    """Converts the members of an object. A raw text that fits no type stays a string; of a list or
-    object whose parts do not fit, these stay as they are.
-
-    If the schema allows several objects, the members are read as the first one that all of them
-    fit.
-
-    Returns:
-        the typed members, and why they do not fit.
-    """
+    """Converts the members of an object; also returns why they do not fit. A raw text that fits no
+    type stays a string; of a list or object whose parts do not fit, these stay as they are. If the
+    schema allows several objects, the members are read as the first one that all of them fit."""
     options = zip(*(schema.find_members(key) for key in raws), strict=True) if raws else [()]
     readings = [_read_members(raws, members, schema, style) for members in options]
     return next((reading for reading in readings if not reading[1]), readings[0])
@@ -214,7 +201,6 @@ def _refusal(raw: str, candidates: list[Json], schema: Schema) -> CoerceError:
 
 
 def _list_types(nodes: Iterable[Flat]) -> set[str]:
-    """Returns the types that these nodes allow."""
     return {name for node in nodes for name in list_types(node)}
 
 
@@ -226,21 +212,15 @@ def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:
 
 def _read_spelled(raw: str, style: JsonStyle | None) -> Iterator[Json]:
     """Yields the value of the text in JSON, or else in the template's style; not a string."""
-    try:
-        value = _read(raw.strip(), style)
-    except ValueError:
-        return
-    if not isinstance(value, str):
-        yield value
-
-
-def _read(text: str, style: JsonStyle | None) -> Json:
-    try:
-        return read_json(text)
-    except ValueError:
-        if style is None or speaks_json(style):
-            raise
-    return read_value(text, style)
+    styles = [JsonStyle()]
+    if style is not None and not speaks_json(style):
+        styles.append(style)
+    for one in styles:
+        with suppress(ValueError):
+            value = read_value(raw.strip(), one)
+            if not isinstance(value, str):
+                yield value
+            return
 
 
 def _read_word(raw: str) -> Iterator[Json]:
@@ -253,10 +233,8 @@ def _read_loosely(raw: str) -> Iterator[Json]:
     """Yields the value of the text in Python, or in other letter case."""
     yield from _read_word(raw)
     if raw.lstrip()[:1] in ("[", "{"):
-        try:
+        with suppress(ValueError):
             yield read_value(raw.strip(), PYTHON)
-        except ValueError:
-            return
 
 
 def _read_whole(raw: str) -> Iterator[int]:

@@ -24,14 +24,8 @@ def is_name(text: str) -> bool:
 
 
 def check_names(names: Sequence[str], places: Sequence[str] | None = None) -> None:
-    """Refuses two tools of one name.
-
-    Args:
-        places: the JSON pointers of the tools; None: the tools are a list at `/tools`.
-
-    Raises:
-        ToolError: `where` is the second one.
-    """
+    """Raises ToolError for two tools of one name, at the second one. `places` are the JSON pointers
+    of the tools; None: they are a list at `/tools`."""
     known: set[str] = set()
     for i, name in enumerate(names):
         if name in known:

@@ -96,8 +96,7 @@ def _spell_word(text: str, quote: str) -> str:
 
 @lru_cache(maxsize=1)
 def _find_unprinted() -> Characters:
-    """Returns the characters that `repr` writes as numbers, without the unassigned ones, which are
-    in 700 ranges."""
+    """Returns what `repr` writes as numbers, without the unassigned characters, in 700 ranges."""
     ranges: list[tuple[int, int]] = []
     for name in ("Cc", "Cf", "Co", "Z"):
         if characters := find_category(name):
@@ -107,8 +106,7 @@ def _find_unprinted() -> Characters:
 
 @keep_results("regexes", 4 * MIB)
 def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
-    """Returns one character of a set, directly or escaped. Those of `numbered` may be written as
-    numbers."""
+    """Returns one character of a set, directly or escaped; those of `numbered` also by number."""
     escaped = Characters.of("\\" + quote).ranges
     raw = characters.intersect(Characters.collect([*_CONTROLS.ranges, *escaped]).complement())
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]

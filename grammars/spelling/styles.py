@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import cast
 
 from grammars.schema.json_values import Json
+from grammars.schema.subschemas import is_list, is_object
 from grammars.wire.format import JsonStyle, KeywordArguments, TaggedArguments
 
 EXACT_LEVELS = 6
@@ -32,14 +33,8 @@ _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 
 @dataclass(frozen=True)
 class Breaks:
-    """The texts between the parts of a list or object.
-
-    Args:
-        open: after the opening bracket.
-        item: between two items.
-        close: before the closing bracket.
-        loose: any white space may follow or precede them.
-    """
+    """The texts after the opening bracket of a list or object, between two items, and before the
+    closing bracket. If `loose`, any white space may follow or precede them."""
 
     open: str
     item: str
@@ -48,13 +43,11 @@ class Breaks:
 
 
 def speaks_json(style: JsonStyle) -> bool:
-    """Returns whether strings, keys and words are those of JSON."""
     words = style.true + style.false + style.null
     return has_json_strings(style) and not style.bare_keys and set(words) <= set(_WORDS)
 
 
 def has_json_strings(style: JsonStyle) -> bool:
-    """Returns whether strings are those of JSON."""
     return style.escapes and style.quotes == ('"',)
 
 
@@ -65,8 +58,8 @@ def deepen(style: JsonStyle, level: int) -> int:
 
 
 def find_breaks(style: JsonStyle, level: int) -> Breaks:
-    """Returns the texts between the parts of a list or object on this level. As in `json.dumps`,
-    lines do not end with a space."""
+    """Returns the texts between parts on this level. As in `json.dumps`, no line ends with a
+    space."""
     if not style.indent:
         return Breaks("", style.item, "", loose=style.loose)
     item = style.item.rstrip()
@@ -77,8 +70,7 @@ def find_breaks(style: JsonStyle, level: int) -> Breaks:
 
 
 def spell(value: Json, style: JsonStyle) -> str:
-    """Writes a value as the template does. Does not check whether a raw string contains its
-    quote."""
+    """Writes a value as the template does, even if a raw string contains its quote."""
     if not speaks_json(style) or style.sorted_keys:
         return _write(value, style, style.level)
     if not style.indent:
@@ -98,11 +90,10 @@ def _write(value: Json, style: JsonStyle, level: int) -> str:
             items = [_write(item, style, inner) for item in cast(list[Json], value)]
         case dict():
             members = cast(dict[str, Json], value)
-            keys = sort_keys(members, style)
-            items = [
-                spell_key(key, style) + style.key + _write(members[key], style, inner)
-                for key in keys
-            ]
+            items: list[str] = []
+            for key in sort_keys(members, style):
+                spelled = key if style.bare_keys else spell_string(key, style)
+                items.append(spelled + style.key + _write(members[key], style, inner))
         case _:
             return spell_scalar(value, style)[0]
     opener, closer = "[]" if isinstance(value, list) else "{}"
@@ -120,13 +111,7 @@ def sort_keys(keys: Iterable[str], style: Sorting) -> list[str]:
     return sorted(keys, key=str.lower) if style.sorted_keys else list(keys)
 
 
-def spell_key(key: str, style: JsonStyle) -> str:
-    """Writes a key as the template does."""
-    return key if style.bare_keys else spell_string(key, style)
-
-
 def spell_string(text: str, style: JsonStyle) -> str:
-    """Writes a string as the template does."""
     if has_json_strings(style):
         return json.dumps(text, ensure_ascii=style.ascii)
     if not style.escapes:
@@ -190,8 +175,8 @@ def _escape_all(text: str) -> Iterator[str]:
 
 
 def _number(text: str, numbered: str) -> str:
-    """Returns the JSON string with the characters of a set (regular expression syntax, without
-    brackets) as numeric escapes."""
+    """Returns the JSON string with the characters of a regular expression's set as numeric
+    escapes."""
     parts: list[str] = []
     for part in re.split(f"([{numbered}])", text):
         if re.fullmatch(f"[{numbered}]", part):
@@ -231,27 +216,27 @@ def is_writable(text: str, style: JsonStyle) -> bool:
 
 
 def is_bare(key: str, style: JsonStyle) -> bool:
-    """Returns whether the key can be written without quotes."""
     return not _NOT_BARE.search(key) and style.quotes[0] not in key
 
 
 def holds(value: Json, style: JsonStyle) -> bool:
     """Returns whether the style can write this value so that it is read back unchanged."""
+    for text, is_key in list_texts(value):
+        fits = is_bare if is_key and style.bare_keys else is_writable
+        if not fits(text, style):
+            return False
+    return True
+
+
+def list_texts(value: Json) -> Iterator[tuple[str, bool]]:
+    """Yields the strings and keys in a value, each with whether it is a key."""
     queue = [value]
     while queue:
-        match queue.pop():
-            case str() as text:
-                if not is_writable(text, style):
-                    return False
-            # pyright does not know the type of the items in such patterns.
-            case list() as items:  # pyright: ignore[reportUnknownVariableType]
-                queue += cast(list[Json], items)
-            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
-                keys = list(cast(dict[str, Json], members))
-                fits = is_bare if style.bare_keys else is_writable
-                if not all(fits(key, style) for key in keys):
-                    return False
-                queue += cast(dict[str, Json], members).values()
-            case _:
-                pass
-    return True
+        part = queue.pop()
+        if isinstance(part, str):
+            yield part, False
+        elif is_list(part):
+            queue += part
+        elif is_object(part):
+            yield from ((key, True) for key in part)
+            queue += part.values()

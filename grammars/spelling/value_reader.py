@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from grammars.spelling.styles import speaks_json
+from grammars.schema.json_values import Json
+from grammars.spelling.styles import list_texts, speaks_json
 from grammars.wire.nodes import JsonStyle
 
 REFUSED = "\x00"
@@ -32,8 +33,7 @@ _LETTERS = {letter: f"\\{letter}" for letter in '\\"bfnrtu'} | {"'": "'"}
 
 
 class FaultError(ValueError):
-    """A character that the style does not allow here, or before which something stands that is no
-    value, with its offset."""
+    """A character that the style does not allow here, or that follows what is no value."""
 
     def __init__(self, text: str, offset: int):
         self.offset = offset
@@ -42,12 +42,7 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True)
 class Sign:
-    """A bracket, comma or colon outside of strings.
-
-    Args:
-        text: the character.
-        offset: its offset in the JSON text.
-    """
+    """A bracket, comma or colon outside of strings, with its offset in the JSON text."""
 
     text: str
     offset: int
@@ -61,11 +56,8 @@ class _Literals:
         strings: for each quote, what matches the text in a string as far as it is certain: without
             half an escape or half a quote at the end of what has arrived.
         to_json: for each quote, what writes such a text as in a JSON string.
-        words: the words of JSON by those of the style.
-        signs: how signs and quotes are written.
         until_sign: matches up to the next sign, quote or fault, which is the group.
         until_bracket: the same without commas, colons and strings, of which long lists are full.
-        bare_keys: keys have no quotes.
         keeps: the text stays as it is.
     """
 
@@ -94,7 +86,6 @@ class ValueReader:
     """Reads one list, object or string. Whether its text is valid is known when the JSON is read.
 
     Args:
-        style: how the value is written.
         told_level: the level of the objects or arrays whose signs are told; the outermost one has
             level 1.
         keeps: the text stays as it is, instead of JSON.
@@ -115,12 +106,9 @@ class ValueReader:
         self.signs: list[Sign] = []
 
     def feed(self, piece: str) -> int | None:
-        """Reads the next piece; returns how much of it belongs to the value, or None if the value
-        continues.
-
-        Raises:
-            FaultError: the style does not allow a character, or the word before it.
-        """
+        """Reads the next piece; returns how much of it belongs to the value, or None if it
+        continues. Raises FaultError if the style does not allow a character, or the word before
+        it."""
         literals, held = self._literals, len(self._held)
         text = self._held + piece
         written, position, is_over = "", 0, False
@@ -191,11 +179,8 @@ class ValueReader:
 
 
 def translate(text: str, style: JsonStyle) -> str:
-    """Returns a value of this style as JSON, which is not valid if the text is not.
-
-    Raises:
-        FaultError: the style does not allow a character, or the word before it.
-    """
+    """Returns a value of this style as JSON, valid if the text is. Raises FaultError as `feed`
+    does."""
     reader = ValueReader(style)
     end = reader.feed(text)
     return reader.json + (reader.close() if end is None else text[end:])
@@ -240,7 +225,6 @@ def _match_raw(quote: str) -> str:
 
 
 def _find_writer(style: JsonStyle, quote: str, keeps: bool) -> Callable[[str], str]:
-    """Returns what writes the text in a string as in a JSON string."""
     if keeps:
         return str
     if not style.escapes:
@@ -261,5 +245,42 @@ def _write_escape(match: re.Match[str], letters: Mapping[str, str]) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Escapes a text for a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class DeepJsonError(ValueError):
+    """JSON that is nested more deeply than Python's reader supports (about 1,000 levels)."""
+
+
+def read_value(text: str, style: JsonStyle) -> Json:
+    """Reads a whole value: writes it as JSON, then reads that. So the limits of JSON apply to all
+    styles. White space may stand between its parts. Raises ValueError if it is no such value."""
+    return read_json(text if speaks_json(style) else translate(text, style))
+
+
+def read_json(text: str) -> Json:
+    """Reads strict JSON (RFC 8259); raises ValueError for NaN, infinity, a number beyond a double,
+    and a lone surrogate."""
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise DeepJsonError("the JSON is nested too deeply to be read") from None
+    if "\\u" in text or not text.isascii():
+        for part, _ in list_texts(value):
+            if _SURROGATE.search(part):
+                raise ValueError("a lone surrogate")
+    return value
+
+
+def _refuse(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a double")
+    return value

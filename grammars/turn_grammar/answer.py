@@ -1,5 +1,4 @@
-"""Grammars of answers: content that must match a schema, a regular expression, a choice or a Lark
-grammar."""
+"""Grammars of answers: content of a given form."""
 
 import re
 import reprlib
@@ -10,12 +9,7 @@ from grammars.regex.ecma import find_fault, translate
 from grammars.regex.ecma_parser import MAX_QUANTIFIERS
 from grammars.regex.writing import match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
-from grammars.turn_grammar.ir.nodes import (
-    EmbeddedLark,
-    Expression,
-    exclude_beginning,
-    intersection,
-)
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.terminals import match_regex
 from grammars.turn_grammar.values import Values, choose_word
 
@@ -28,20 +22,9 @@ MAX_CHOICES = 10_000
 
 def write_answer(
     answer: Answer, values: Values, openings: Sequence[str] = (), others: Sequence[str] = ()
-) -> Expression:
-    """Returns the expression for the content of a turn.
-
-    Args:
-        answer: what the content must match.
-        values: writes JSON values into the grammar that is being built.
-        openings: texts that open calls, if the turn may have calls instead; the answer may not
-            begin with them.
-        others: other texts that the answer may not begin with (the opener of the reasoning).
-
-    Raises:
-        PolicyError: the answer cannot be enforced, or cannot be combined with calls.
-        SchemaError: this format cannot write a value of the schema.
-    """
+) -> ir.Expression:
+    """Returns the expression for the content of a turn, which may begin neither with `openings` of
+    calls, if the turn may have calls instead, nor with `others` (the opener of the reasoning)."""
     match answer:
         case JsonAnswer(schema):
             return values.value(schema.node, schema.definitions)
@@ -49,14 +32,20 @@ def write_answer(
             pattern = read_regex(regex)
             words = [*openings, *others]
             if words:
-                pattern = intersection(pattern, exclude_beginning(rf"\s*{match_any(words)}"))
+                pattern = ir.intersection(pattern, ir.exclude_beginning(rf"\s*{match_any(words)}"))
             return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
             if len(options) > MAX_CHOICES:
                 message = f"there are {len(options):,} choices, the limit is {MAX_CHOICES:,}"
                 raise PolicyError(message, where="/choice", hint="Offer fewer, or use a regex")
             for number, option in enumerate(options):
-                _check_option(option, openings, number)
+                where = f"{_POINTER}/{number}"
+                if not option:
+                    raise PolicyError("a choice is empty", where=where, hint="Leave it out")
+                if option.lstrip().startswith(tuple(openings)):
+                    hint = "Use tool_choice none, or another choice"
+                    message = f"the choice {option!r} starts like a call"
+                    raise PolicyError(message, where=where, hint=hint)
             return values.builder.define(choose_word(options), "answer")
         case GrammarAnswer(lark):
             if openings:
@@ -64,15 +53,12 @@ def write_answer(
                 raise PolicyError(
                     "a grammar cannot be combined with tools", where=_POINTER, hint=hint
                 )
-            return values.builder.define(EmbeddedLark(lark.strip()), "answer")
+            return values.builder.define(ir.EmbeddedLark(lark.strip()), "answer")
 
 
-def read_regex(regex: str) -> Expression:
-    """Returns the texts of a regular expression for the whole answer, as part of a terminal.
-
-    Raises:
-        PolicyError: a mask cannot enforce the expression.
-    """
+def read_regex(regex: str) -> ir.Expression:
+    """Returns a regular expression for the whole answer, as part of a terminal. Raises PolicyError
+    if a mask cannot enforce it."""
     if not regex.isascii() and _SURROGATE.search(regex):
         message = "the expression has a lone surrogate, which is not valid in text"
         raise PolicyError(message, where=_REGEX, hint="Replace it")
@@ -99,12 +85,3 @@ def read_regex(regex: str) -> Expression:
             f"{MAX_QUANTIFIERS:,} quantifiers",
         )
     return match_regex(translated)
-
-
-def _check_option(option: str, openings: Sequence[str], number: int) -> None:
-    if not option:
-        raise PolicyError("a choice is empty", where=f"{_POINTER}/{number}", hint="Leave it out")
-    if any(option.lstrip().startswith(opening) for opening in openings):
-        hint = "Use tool_choice none, or another choice"
-        message = f"the choice {option!r} starts like a call"
-        raise PolicyError(message, where=f"{_POINTER}/{number}", hint=hint)

@@ -8,28 +8,9 @@ from grammars.turn import Choice, Policy, State, Tool
 from grammars.turn_grammar.arguments.kind import ArgumentsKind, CallChain, CallsSpec, Piece
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.ir import nodes as ir
-from grammars.turn_grammar.ir.nodes import (
-    EMPTY,
-    NOTHING,
-    Expression,
-    Pattern,
-    choice,
-    many,
-    optional,
-    sequence,
-)
 from grammars.turn_grammar.spaces import SpacedTexts
 from grammars.turn_grammar.values import Values
-from grammars.wire.format import (
-    CallId,
-    CallIndex,
-    Format,
-    Literal,
-    Marker,
-    Name,
-    Node,
-    spell_fixed,
-)
+from grammars.wire.format import CallId, CallIndex, Format, Literal, Marker, Name, Node, spell_fixed
 
 COUNTED = 8
 """For this many calls of a turn, the grammar requires exactly the next index; later calls may have
@@ -38,17 +19,9 @@ any index."""
 
 @dataclass(frozen=True)
 class TurnSpec:
-    """What the grammar of a turn is built from.
-
-    Args:
-        format: the model's wire format.
-        tools: the tools that may be called.
-        names: the names of all tools, including those that the policy leaves out.
-        policy: what the request allows.
-        state: where the rendered prompt ends.
-        captures: the matcher records the text of each call's arguments.
-        text_ends: texts that may end a turn with calls.
-    """
+    """What the grammar of a turn is built from: also the names of tools that the policy leaves out,
+    whether the matcher records the text of each call's arguments, and texts that may end a turn
+    with calls."""
 
     format: Format
     tools: Sequence[Tool]
@@ -60,50 +33,37 @@ class TurnSpec:
 
     @property
     def must_call(self) -> bool:
-        """Whether a call is required."""
         return bool(self.tools) and self.policy.choice is Choice.REQUIRED
 
 
 class CallRules:
-    """Adds the rules of calls to a grammar.
-
-    Args:
-        turn: what the grammar is built from.
-        kind: how the format writes arguments.
-        values: writes JSON values into the grammar that is being built.
-        texts: writes fixed texts.
-    """
+    """Adds the rules of calls to a grammar."""
 
     def __init__(self, turn: TurnSpec, kind: ArgumentsKind, values: Values, texts: SpacedTexts):
         self._turn, self._format, self._kind = turn, turn.format, kind
         self._texts = texts
-        self._values, self._builder = values, values.builder
+        self._builder = values.builder
         self._allows_several = turn.policy.parallel and not turn.format.single
         spec = CallsSpec(turn.tools, turn.names, self._allows_several, values)
         self._rules = kind.make_rules(spec)
-        self._known: dict[str, Expression] = {}  # the arguments, by tool name
+        self._known: dict[str, ir.Expression] = {}  # the arguments, by tool name
 
     @property
-    def tail(self) -> Expression:
+    def tail(self) -> ir.Expression:
         """The optional text at the end of any turn."""
         texts = [self._format.tail] if self._format.tail else []
         texts += [end for end in self._format.inner_ends if end in self._builder.ids]
-        return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
+        return ir.optional(ir.choice(map(self._builder.fixed, texts))) if texts else ir.EMPTY
 
-    def _end(self, following: Expression, alternatives: Sequence[str]) -> Expression:
-        """Returns what may stand at the end of a turn with calls.
-
-        Args:
-            following: the content that may follow the calls.
-            alternatives: texts that may follow the last call instead.
-        """
+    def _end(self, following: ir.Expression, alternatives: Sequence[str]) -> ir.Expression:
+        """Returns what may stand at the end of a turn with calls, instead of the alternatives."""
         texts = self._turn.text_ends
-        end = optional(choice(map(ir.Literal, texts))) if texts else EMPTY
-        if following == EMPTY and self._allows_several:
+        end = ir.optional(ir.choice(map(ir.Literal, texts))) if texts else ir.EMPTY
+        if following == ir.EMPTY and self._allows_several:
             # Models write a line break here. If it could only be the one in front of a further
             # call, the mask would make them write that call.
             following = self._texts.space_instead_of([*alternatives, self._format.tail])
-        return sequence(following, self.tail, end)
+        return ir.sequence(following, self.tail, end)
 
     def calls(
         self,
@@ -113,30 +73,22 @@ class CallRules:
         is_several: bool = False,
         spaced: bool = False,
         lead: str = "",
-        following: Expression = EMPTY,
-    ) -> Expression:
-        """Returns a rule for the calls, from after the first opener to the end of the turn.
-        NOTHING: no call begins with what the prompt has written.
-
-        Args:
-            first: the nodes of the first call that are not written yet.
-            opener: the text that opened the calls.
-            is_several: these are several calls, which are written in another way than one.
-            spaced: allow white space before the calls.
-            lead: what the prompt has written of the first call.
-            following: the content that may follow the calls.
-        """
+        following: ir.Expression = ir.EMPTY,
+    ) -> ir.Expression:
+        """Returns a rule for the calls, from after the text that opened them to the end of the
+        turn; NOTHING: no call begins with the lead, what the prompt has written of it. Of the first
+        call, these nodes are not written yet; content may follow the calls."""
         format = self._format
-        after = optional(ir.Literal(format.after)) if format.after else EMPTY
+        after = ir.optional(ir.Literal(format.after)) if format.after else ir.EMPTY
         if isinstance(self._rules, CallChain):
             for tool in self._turn.tools:
                 self._kind.check_name(tool.name)
             chained = self._rules.calls(first, spaced=spaced, lead=lead)
-            if chained == NOTHING:
-                return NOTHING
-            written = sequence(chained, after, self._end(following, []))
+            if chained == ir.NOTHING:
+                return ir.NOTHING
+            written = ir.sequence(chained, after, self._end(following, []))
             return self._builder.define(written, "calls")
-        more = EMPTY
+        more = ir.EMPTY
         alternatives: list[str] = []
         closing = format.closes(opener)
         if format.several is not None and is_several:
@@ -148,29 +100,22 @@ class CallRules:
             alternatives.append(format.between + format.call_head)
         alternatives.append(spell_fixed(closing))
         close = self._texts.text_after(spell_fixed(closing))
-        rest = sequence(more, close)
+        rest = ir.sequence(more, close)
         if not format.closes_one:
-            rest = optional(rest)
+            rest = ir.optional(rest)
         call = self._any_tool(first, 0, spaced=spaced, lead=lead)
-        if call == NOTHING:
-            return NOTHING
-        written = sequence(call, rest, after, self._end(following, alternatives))
+        if call == ir.NOTHING:
+            return ir.NOTHING
+        written = ir.sequence(call, rest, after, self._end(following, alternatives))
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:
         """Returns whether another call may follow a call that this text opened."""
         format = self._format
-        if not format.opening or format.bare is not None:
-            return True
-        return format.opener is not None and opener == format.opener.text
+        return not format.opening or format.bare is not None or format.is_own(opener)
 
-    def _more(self, number: int, between: str) -> Expression:
-        """Returns an expression for any number of further calls.
-
-        Args:
-            number: how many calls of this turn come before them.
-            between: the text between two calls.
-        """
+    def _more(self, number: int, between: str) -> ir.Expression:
+        """Returns any number of further calls, after `number` calls of this turn."""
         counts = find_index(self._format)
         is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
         # One text for the separator and the beginning of the call: between two short texts, the
@@ -178,27 +123,16 @@ class CallRules:
         is_loose = self._format.is_loose
         nodes = (Literal(between), *self._format.call)
         if not is_exact or number == COUNTED:
-            return many(self._any_tool(nodes, None, spaced=is_loose))
+            return ir.many(self._any_tool(nodes, None, spaced=is_loose))
         call = self._any_tool(nodes, number, spaced=is_loose)
-        return optional(sequence(call, self._more(number + 1, between)))
+        return ir.optional(ir.sequence(call, self._more(number + 1, between)))
 
     def _any_tool(
-        self,
-        nodes: tuple[Node, ...],
-        number: int | None,
-        *,
-        spaced: bool = False,
-        lead: str = "",
-    ) -> Expression:
-        """Returns a rule for one call of any tool. NOTHING: no call begins with the lead.
-
-        Args:
-            nodes: the parts of the call.
-            number: how many calls of this turn come before it; None: not known.
-            spaced: allow white space before the call.
-            lead: what the prompt has written of the call.
-        """
-        options: list[Expression] = []
+        self, nodes: tuple[Node, ...], number: int | None, *, spaced: bool = False, lead: str = ""
+    ) -> ir.Expression:
+        """Returns a rule for one call of any tool, the first after `number` calls of this turn
+        (None: not known). NOTHING: no call begins with the lead."""
+        options: list[ir.Expression] = []
         for tool in self._turn.tools:
             try:
                 pieces = self._write_call(tool, nodes, number, spaced=spaced)
@@ -208,13 +142,13 @@ class CallRules:
             rest = _cut_written(pieces, lead) if lead else pieces
             if rest is not None:
                 options.append(self._join(rest, spaced=spaced))
-        return self._builder.define(choice(options), "call") if options else NOTHING
+        return self._builder.define(ir.choice(options), "call") if options else ir.NOTHING
 
     def _write_call(
         self, tool: Tool, nodes: tuple[Node, ...], number: int | None, *, spaced: bool
-    ) -> list[str | Expression]:
+    ) -> list[str | ir.Expression]:
         """Writes a call: texts, of which no two are adjacent, and expressions."""
-        pieces: list[str | Expression] = []
+        pieces: list[str | ir.Expression] = []
         for node in nodes:
             has_text_alone = all(isinstance(piece, str) for piece in pieces)
             for piece in self._write_node(node, tool, number, apart=spaced and has_text_alone):
@@ -224,9 +158,9 @@ class CallRules:
                     pieces.append(piece)
         return pieces
 
-    def _join(self, pieces: Sequence[str | Expression], *, spaced: bool) -> Expression:
+    def _join(self, pieces: Sequence[str | ir.Expression], *, spaced: bool) -> ir.Expression:
         """Returns the pieces one after the other; `spaced`: after optional white space."""
-        parts: list[Expression] = []
+        parts: list[ir.Expression] = []
         for piece in pieces:
             if not isinstance(piece, str):
                 parts.append(piece)
@@ -234,20 +168,13 @@ class CallRules:
                 parts.append(self._texts.text_after(piece))
             elif piece:
                 parts.append(self._texts.text(piece, spaced=spaced or self._format.is_loose))
-        return sequence(*parts)
+        return ir.sequence(*parts)
 
     def _write_node(
         self, node: Node, tool: Tool, number: int | None, *, apart: bool
-    ) -> list[str | Expression]:
+    ) -> list[str | ir.Expression]:
         """Writes one node of a call: texts, which join adjacent texts in one lexeme, and
-        expressions.
-
-        Args:
-            node: the node.
-            tool: the called tool.
-            number: how many calls of this turn come before this one; None: not known.
-            apart: something other than a call may also begin at this node.
-        """
+        expressions. If `apart`, something other than a call may also begin at this node."""
         match node:
             case Literal(text) | Marker(text):
                 return [text]
@@ -260,19 +187,19 @@ class CallRules:
 
     def _write_arguments(
         self, tool: Tool, number: int | None, *, apart: bool
-    ) -> list[str | Expression]:
-        """Writes the arguments, with what their kind writes around them."""
+    ) -> list[str | ir.Expression]:
         id_hole = self._kind.id
         id = None if id_hole is None else self._index(id_hole, number)
         arguments = self._arguments(tool)
         opening = list(map(self._write_piece, self._kind.open_call(tool.name, id)))
         if opening and apart and self._texts.is_answer_first:
             # With one longer terminal, the lexer would not consider the answer's opening brace.
-            opening = [optional(self._texts.space()), *map(_as_expression, opening)]
+            texts = [ir.Literal(piece) if isinstance(piece, str) else piece for piece in opening]
+            opening = [ir.optional(self._texts.space()), *texts]
         closing = list(map(self._write_piece, self._kind.close_call(id)))
         return [*opening, arguments, *closing]
 
-    def _write_piece(self, piece: Piece) -> str | Expression:
+    def _write_piece(self, piece: Piece) -> str | ir.Expression:
         return piece if isinstance(piece, str) else self._id(piece)
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
@@ -282,10 +209,10 @@ class CallRules:
         index = node.count(self._turn.state.calls, number)
         return None if index is None else str(index)
 
-    def _id(self, node: CallId | CallIndex) -> Expression:
-        return self._builder.terminal(Pattern(node.pattern), "ID")
+    def _id(self, node: CallId | CallIndex) -> ir.Expression:
+        return self._builder.terminal(ir.Pattern(node.pattern), "ID")
 
-    def _arguments(self, tool: Tool) -> Expression:
+    def _arguments(self, tool: Tool) -> ir.Expression:
         """Returns the arguments of a tool. Their rules are written at the first use."""
         if tool.name not in self._known:
             assert not isinstance(self._rules, CallChain)
@@ -298,21 +225,16 @@ class CallRules:
 
 
 def _cut_written(
-    pieces: Sequence[str | Expression], lead: str
-) -> Sequence[str | Expression] | None:
-    """Returns the rest of a call after a text that it begins with. None: it begins with another
-    text, or its first text is shorter. There is no token for the rest of a marker."""
+    pieces: Sequence[str | ir.Expression], lead: str
+) -> Sequence[str | ir.Expression] | None:
+    """Returns the rest of a call after a text; None: its first text is another or a shorter one.
+    There is no token for the rest of a marker."""
     first = pieces[0]
     if not isinstance(first, str) or not first.startswith(lead):
         return None
     return (first.removeprefix(lead), *pieces[1:])
 
 
-def _as_expression(piece: str | Expression) -> Expression:
-    return ir.Literal(piece) if isinstance(piece, str) else piece
-
-
 def find_index(format: Format) -> CallIndex | None:
-    """Returns the hole in which the format counts its calls; None if it does not count."""
     holes = [*format.call, find_kind(format).id]
     return next((hole for hole in holes if isinstance(hole, CallIndex)), None)

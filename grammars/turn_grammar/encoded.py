@@ -9,24 +9,7 @@ from grammars.regex.characters import Characters
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.spelled import spell_expression, write_spellings
 from grammars.regex.writing import write_code
-from grammars.turn_grammar.ir.nodes import (
-    ANY_TEXT,
-    EVERYTHING,
-    Alternatives,
-    Complement,
-    Costly,
-    EmbeddedLark,
-    Expression,
-    Guarded,
-    Intersection,
-    JsonSchema,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    Sequence,
-    Token,
-)
+from grammars.turn_grammar.ir import nodes as ir
 
 _ESCAPED = {chr(code): json.dumps(chr(code))[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
 """The JSON escape of each character that a JSON string cannot contain directly."""
@@ -40,59 +23,46 @@ _BEYOND_ASCII = (
 )
 
 
-def encode_text(*, ascii: bool) -> Expression:
-    """Returns an expression for any text as it stands in a JSON string, without the quotes.
-
-    Args:
-        ascii: characters beyond ASCII may also be written by their numbers.
-    """
+def encode_text(*, ascii: bool) -> ir.Expression:
+    """Returns an expression for any text as it stands in a JSON string, without the quotes. With
+    `ascii`, characters beyond ASCII may also be written by their numbers."""
     if not ascii:
-        return encode(ANY_TEXT)
-    character = encode(Pattern("(?s:.)"))
-    assert isinstance(character, Pattern)
-    return Pattern(f"(?:{character.regex}|{_BEYOND_ASCII})+")
+        return encode(ir.ANY_TEXT)
+    character = encode(ir.Pattern("(?s:.)"))
+    assert isinstance(character, ir.Pattern)
+    return ir.Pattern(f"(?:{character.regex}|{_BEYOND_ASCII})+")
 
 
-def encode(expression: Expression) -> Expression:
+def encode(expression: ir.Expression) -> ir.Expression:
     """Rewrites an expression to match its texts as they stand in a JSON string, without the quotes.
+    Raises SchemaError if a regular expression in it cannot be parsed.
 
     Each text has exactly one encoding, so complements and intersections of texts carry over to
     their encodings.
-
-    Raises:
-        SchemaError: a regular expression in it cannot be parsed.
     """
-    if expression == EVERYTHING:  # not a set of texts, so there is nothing to encode
+    if expression == ir.EVERYTHING:  # not a set of texts, so there is nothing to encode
         return expression
     match expression:
-        case Literal(text):
-            return Literal("".join(_ESCAPED.get(character, character) for character in text))
-        case Pattern(regex):
-            return Pattern(_encode_regex(regex))
-        case Intersection(parts):
-            return Intersection(tuple(map(encode, parts)))
-        case Complement(inner):
-            return Complement(encode(inner))
-        case Sequence(parts):
-            return Sequence(tuple(map(encode, parts)))
-        case Alternatives(options):
-            return Alternatives(tuple(map(encode, options)))
-        case Repeat(body):
+        case ir.Literal(text):
+            return ir.Literal("".join(_ESCAPED.get(character, character) for character in text))
+        case ir.Pattern(regex):
+            try:
+                return ir.Pattern(spell_expression(read(regex), _encode_set))
+            except (UnreadableError, RecursionError) as error:
+                message = f"a pattern cannot be enforced in a string that contains JSON: {error}"
+                raise SchemaError(message, hint="Use a simpler pattern, or none") from error
+        case ir.Intersection(parts) | ir.Sequence(parts):
+            return replace(expression, parts=tuple(map(encode, parts)))
+        case ir.Alternatives(options):
+            return ir.Alternatives(tuple(map(encode, options)))
+        case ir.Complement(inner):
+            return ir.Complement(encode(inner))
+        case ir.Repeat(body) | ir.Guarded(body) | ir.Costly(body):
             return replace(expression, body=encode(body))
-        case Guarded(body) | Costly(body):
-            return replace(expression, body=encode(body))
-        case RuleReference() | JsonSchema():
+        case ir.RuleReference() | ir.JsonSchema():
             return expression  # rules are encoded already; `%json` holds only numbers
-        case Token() | EmbeddedLark():
+        case ir.Token() | ir.EmbeddedLark():
             raise TypeError("no part of a JSON value")
-
-
-def _encode_regex(regex: str) -> str:
-    try:
-        return spell_expression(read(regex), _encode_set)
-    except (UnreadableError, RecursionError) as error:
-        message = f"a pattern cannot be enforced in a string that contains JSON: {error}"
-        raise SchemaError(message, hint="Use a simpler pattern, or none") from error
 
 
 def _encode_set(characters: Characters) -> str:

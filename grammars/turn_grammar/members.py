@@ -23,12 +23,7 @@ from grammars.turn_grammar.ir.nodes import (
 
 @dataclass(frozen=True)
 class MembersBody:
-    """The members of an object.
-
-    Args:
-        body: all members; EMPTY if there can be none.
-        required: at least one member is required.
-    """
+    """All members of an object, EMPTY if there can be none, and whether one is required."""
 
     body: Expression
     required: bool
@@ -36,14 +31,8 @@ class MembersBody:
 
 @dataclass(frozen=True)
 class MemberRules:
-    """Adds the rules of an object's members to a grammar.
-
-    Args:
-        pairs: for each declared key: a rule for the key and its value.
-        extra: a rule for an undeclared key and its value; None if there is none.
-        comma: the separator between members.
-        builder: the grammar that is being built.
-    """
+    """Adds the rules of an object's members, from rules for each declared key with its value, and
+    for an undeclared one, if there may be any."""
 
     pairs: Sequence[Expression]
     extra: Expression | None
@@ -51,11 +40,6 @@ class MemberRules:
     builder: GrammarBuilder
 
     def write(self, properties: Sequence[Property], members: Members) -> MembersBody:
-        """Writes the members of an object, in the order that `members` says.
-
-        Args:
-            properties: the declared members, as in `pairs`.
-        """
         if isinstance(members, Unordered):
             return self._write_unordered(members)
         if members.mixed:
@@ -121,8 +105,8 @@ class MemberRules:
         return MembersBody(choice(starts) if starts else EMPTY, required)
 
     def _write_mixed(self, properties: Sequence[Property]) -> MembersBody:
-        """Writes the declared members in schema order, with undeclared members anywhere between
-        them: for sorted keys."""
+        """Writes the declared members in schema order, undeclared ones anywhere: for sorted
+        keys."""
         more = rest = EMPTY
         if self.extra is not None:
             more = many(sequence(self.comma, self.extra))
@@ -147,12 +131,8 @@ class MemberRules:
 def write_items(
     items: Items, values: Mapping[int, Expression], *, comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """Writes the items of a list in which allowed items depend on earlier items. EMPTY if there can
-    be none.
-
-    Args:
-        values: rules for the items, by the `id` of their nodes.
-    """
+    """Writes the items of a list in which allowed items depend on earlier items, from rules for
+    them by the `id` of their nodes. EMPTY if there can be none."""
     if isinstance(items, Distinct):
         return _write_distinct(items, values, comma=comma, builder=builder)
     return _write_counted(items, values, comma=comma, builder=builder)
@@ -161,8 +141,7 @@ def write_items(
 def _write_distinct(
     items: Distinct, values: Mapping[int, Expression], *, comma: Expression, builder: GrammarBuilder
 ) -> Expression:
-    """Writes distinct items: right-recursive rules whose parameter holds which items are
-    written."""
+    """Right-recursive rules whose parameter holds which items are written."""
     if not items.most:
         return EMPTY
     size = len(items.nodes)

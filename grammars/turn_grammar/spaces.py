@@ -5,14 +5,8 @@ from collections.abc import Sequence
 
 from grammars.regex.writing import escape_regex
 from grammars.spelling.names import BLANK
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
-from grammars.turn_grammar.ir.nodes import (
-    Expression,
-    Pattern,
-    choice,
-    optional,
-    sequence,
-)
 from grammars.turn_grammar.values import LOOSE
 from grammars.wire.format import Format
 
@@ -22,13 +16,7 @@ and brackets."""
 
 
 class SpacedTexts:
-    """Adds the rules of fixed texts to a grammar, with the white space around them.
-
-    Args:
-        format: the wire format.
-        builder: the grammar that is being built.
-        has_answer: a turn may have an answer of a given form.
-    """
+    """Adds the rules of fixed texts to a grammar, with the white space around them."""
 
     def __init__(self, format: Format, builder: GrammarBuilder, *, has_answer: bool):
         self._format = format
@@ -41,16 +29,16 @@ class SpacedTexts:
         comes before the answer, as before any other content."""
         return self._has_answer and not self._format.contents[0].opener
 
-    def text(self, text: str, *, spaced: bool) -> Expression:
+    def text(self, text: str, *, spaced: bool) -> ir.Expression:
         """Returns the text. If white space may precede it, both are one terminal: otherwise content
         that begins with the same white space would win over a terminal of white space alone."""
         return self._spaced(text) if spaced else self._builder.fixed(text)
 
-    def text_after(self, text: str) -> Expression:
+    def text_after(self, text: str) -> ir.Expression:
         """Returns a text that follows other parts of a call, or the last call."""
         return self.text(text, spaced=self._format.is_loose and bool(text.strip()))
 
-    def spaced(self, marker: str) -> Expression:
+    def spaced(self, marker: str) -> ir.Expression:
         """Returns the marker after optional white space, which some models write.
 
         If the marker is text, both are one terminal, since content may also begin with white space.
@@ -61,47 +49,44 @@ class SpacedTexts:
             return self._spaced(marker)
         text = marker.lstrip()
         if text == marker:
-            return sequence(optional(self.space()), self._builder.fixed(marker))
+            return ir.sequence(ir.optional(self.space()), self._builder.fixed(marker))
         # Two terminals of white space cannot share it: the first one would take all of it.
         lead = escape_regex(marker.removesuffix(text))
         space = self._space(f"{self._blanks(0)}{lead}")
-        return sequence(space, self._builder.fixed(text))
+        return ir.sequence(space, self._builder.fixed(text))
 
-    def _spaced(self, text: str) -> Expression:
+    def _spaced(self, text: str) -> ir.Expression:
         if self._format.is_loose:
             return self._loosen(text)
         first, *rest = self._builder.cut(text)
         if first in self._builder.ids:
-            return sequence(optional(self.space()), self._builder.fixed(text))
-        pattern = Pattern(f"{self._blanks(0)}{escape_regex(first)}")
+            return ir.sequence(ir.optional(self.space()), self._builder.fixed(text))
+        pattern = ir.Pattern(f"{self._blanks(0)}{escape_regex(first)}")
         head = self._builder.terminal(pattern, "CALL")
-        return sequence(head, self._builder.fixed("".join(rest)))
+        return ir.sequence(head, self._builder.fixed("".join(rest)))
 
-    def _loosen(self, text: str) -> Expression:
-        """Returns the text; the model chooses the white space in its gaps."""
+    def _loosen(self, text: str) -> ir.Expression:
         pieces = self._builder.cut(text)
-        parts: list[Expression] = []
+        parts: list[ir.Expression] = []
         if pieces[0] in self._builder.ids:
-            parts.append(optional(self._space(LOOSE)))
+            parts.append(ir.optional(self._space(LOOSE)))
         for piece in pieces:
             if piece in self._builder.ids:
                 parts.append(self._builder.fixed(piece))
             elif piece.isspace():
-                parts.append(optional(self._space(_any_space(piece))))
+                parts.append(ir.optional(self._space(_any_space(piece))))
             else:
-                parts.append(self._builder.terminal(Pattern(_loosen_gaps(piece)), "CALL"))
-        return sequence(*parts)
+                parts.append(self._builder.terminal(ir.Pattern(_loosen_gaps(piece)), "CALL"))
+        return ir.sequence(*parts)
 
-    def space(self) -> Expression:
-        """Returns an expression for white space before a block."""
+    def space(self) -> ir.Expression:
         return self._space(self._blanks(1))
 
-    def _space(self, pattern: str) -> Expression:
-        return self._builder.terminal(Pattern(pattern), "SPACE")
+    def _space(self, pattern: str) -> ir.Expression:
+        return self._builder.terminal(ir.Pattern(pattern), "SPACE")
 
-    def space_instead_of(self, texts: Sequence[str]) -> Expression:
-        """Returns an expression for optional white space in a place where one of these texts may
-        follow, too.
+    def space_instead_of(self, texts: Sequence[str]) -> ir.Expression:
+        """Returns optional white space in a place where one of these texts may follow, too.
 
         The white space in front of a special token is a terminal of its own. Of two terminals for
         the same white space, the lexer would consider only one; so these are taken here, too.
@@ -110,13 +95,12 @@ class SpacedTexts:
         blanks = [first for first in firsts if first.isspace()]
         if self._format.is_loose:
             patterns = dict.fromkeys(map(_any_space, blanks))
-            return optional(choice(self._space(pattern) for pattern in patterns or [LOOSE]))
+            return ir.optional(ir.choice(self._space(pattern) for pattern in patterns or [LOOSE]))
         if blanks:
-            return optional(choice(map(self._builder.fixed, dict.fromkeys(blanks))))
-        return optional(self.space())
+            return ir.optional(ir.choice(map(self._builder.fixed, dict.fromkeys(blanks))))
+        return ir.optional(self.space())
 
-    def space_before_answer(self) -> Expression:
-        """Returns an expression for white space before an answer of a given form."""
+    def space_before_answer(self) -> ir.Expression:
         most = self._format.max_answer_space
         return self._space(f"{BLANK}{{1,{most}}}")
 
@@ -125,7 +109,6 @@ class SpacedTexts:
 
 
 def _loosen_gaps(text: str) -> str:
-    """Returns a pattern for the text in which the model chooses the white space of the gaps."""
     pattern = ""
     for i, part in enumerate(_GAP.split(text)):
         is_gap = i % 2 == 1  # `re.split` returns what the group has matched at odd places

@@ -1,13 +1,11 @@
-"""Builds the grammar of one assistant turn from format, tools, policy and start state.
-
-The grammar covers the whole turn, from the first token after the rendered prompt to the end of the
-turn. End-of-generation tokens are not part of it: the matcher allows them where it accepts.
-"""
+"""The grammar of one assistant turn: all of it, from the first token after the rendered prompt to
+the end of the turn. End-of-generation tokens are not part of it: the matcher allows them where it
+accepts."""
 
 from collections.abc import Mapping, Sequence
 
 from grammars.errors import PolicyError
-from grammars.regex.writing import escape_regex
+from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.styles import speaks_json
 from grammars.turn import (
     Choice,
@@ -15,28 +13,19 @@ from grammars.turn import (
     JsonAnswer,
     Policy,
     RegexAnswer,
+    Start,
     State,
+    Think,
     Tool,
+    find_reasoning_start,
 )
 from grammars.turn_grammar.answer import write_answer
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.calls import CallRules, TurnSpec
 from grammars.turn_grammar.encoded import encode, encode_text
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import Grammar, GrammarBuilder
-from grammars.turn_grammar.ir.nodes import (
-    EMPTY,
-    NOTHING,
-    Costly,
-    Expression,
-    Literal,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.turn_grammar.spaces import SpacedTexts
-from grammars.turn_grammar.start import FreeText, StartRules
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import (
     Content,
@@ -47,6 +36,7 @@ from grammars.wire.format import (
     KeywordArguments,
     Marker,
     Node,
+    Reasoning,
     spell_fixed,
 )
 from grammars.wire.nodes import JsonStyle
@@ -80,9 +70,7 @@ def build_turn(
 
     Args:
         format: the model's wire format.
-        tools: the tools of the request.
         policy: what the request allows; by default anything.
-        state: where the rendered prompt ends.
         markers: token ids of the markers that are a single token of the vocabulary.
         captures: the matcher records the text of each call's arguments under the tool's name
             (`get_captures` of llguidance), as a second reading beside the parser's. Calls in Python
@@ -124,19 +112,17 @@ class _TurnRules:
         self._calls = CallRules(turn, self._kind, self._values, self._texts)
 
     def build(self) -> Grammar:
-        """Builds the whole grammar."""
         body = self._builder.define(self._write_body(), "body")
-        head = EMPTY
+        head = ir.EMPTY
         if self._format.head and not self._state.lead:
             head = self._texts.spaced(self._format.head)
         start = StartRules(self._turn, self._free, self._texts).write()
-        return self._builder.build(sequence(start, head, body))
+        return self._builder.build(ir.sequence(start, head, body))
 
-    def _write_body(self) -> Expression:
-        """Returns an expression for content, calls, or both. If the request asks for an answer, the
-        answer takes the place of the content."""
+    def _write_body(self) -> ir.Expression:
+        """Returns content, calls, or both. An answer takes the place of the content."""
         tools, answer = self._turn.tools, self._policy.answer
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         if not self._turn.must_call:
             for way in self._format.contents:
                 options += self._content_alone(way)
@@ -144,115 +130,99 @@ class _TurnRules:
             self._refuse_ambiguous(self._format.bare)
             nodes, lead = (*self._format.opening, *self._format.call), self._state.lead
             calls = self._calls.calls(nodes, spaced=not lead, lead=lead)
-            if calls != NOTHING:
-                options.append(Costly(calls))
+            if calls != ir.NOTHING:
+                options.append(ir.Costly(calls))
         elif tools:
             own, *others = self._format.openings
-            options += map(Costly, self._opened_calls(own))
+            options += map(ir.Costly, self._opened_calls(own))
             for opening in others:  # that models use, but the template does not
-                options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
+                options += [ir.Costly(ir.Costly(calls)) for calls in self._opened_calls(opening)]
         if not options:
             hint = "Leave the tool choice to the model, or use a template that begins no message"
-            message = (
-                f"the prompt begins the turn with {self._state.lead!r}, but no allowed turn does"
-            )
-            raise PolicyError(message, hint=hint)
-        if self._turn.must_call or answer is not None or self._state.lead:
-            return choice(options)
-        if Content() in self._format.contents:  # content may be empty
-            return choice(options)
-        return optional(choice([*options, self._texts.space()]))
+            begun = f"the prompt begins the turn with {self._state.lead!r}"
+            raise PolicyError(f"{begun}, but no allowed turn does", hint=hint)
+        must_write = self._turn.must_call or answer is not None or self._state.lead
+        if must_write or Content() in self._format.contents:  # which may be empty
+            return ir.choice(options)
+        return ir.optional(ir.choice([*options, self._texts.space()]))
 
-    def _content_alone(self, way: Content) -> list[Expression]:
+    def _content_alone(self, way: Content) -> list[ir.Expression]:
         """Returns the turn as content without calls; empty if that is not allowed."""
         head = self._opener(way.opener)
         if head is None:
             return []
         if way.escaped:
-            text = sequence(self._escaped(way), self._builder.fixed(way.closer))
+            text = ir.sequence(self._escaped(way), self._builder.fixed(way.closer))
         elif self._policy.answer is not None:
             if way != self._format.contents[0]:
                 return []
             text = self._closed_answer(way.closer) if way.closer else self._answer()
+        elif way.closer:
+            text = self._free.until(way.closer)
         else:
-            text = (
-                self._free.until(way.closer)
-                if way.closer
-                else optional(self._free.text(content=True))
-            )
-        return [sequence(head, text, self._calls.tail)]
+            text = ir.optional(self._free.text(content=True))
+        return [ir.sequence(head, text, self._calls.tail)]
 
-    def _opened_calls(self, opening: str) -> list[Expression]:
+    def _opened_calls(self, opening: str) -> list[ir.Expression]:
         """Returns the calls that this text opens: immediately, or after content."""
         ways = self._list_ways(opening)
         if not ways:
             return []
-        trailing = self._content_after_calls()
-        calls = choice(
+        trailing = ir.EMPTY
+        if self._format.has_content_after_calls and not self._policy.requires_output:
+            trailing = ir.optional(self._free.text())
+        calls = ir.choice(
             self._calls.calls(nodes, opening, is_several=is_several, following=trailing)
             for nodes, is_several in ways
         )
-        if self._has_content_inside(opening):
+        may_have_content = self._format.has_content_inside and not self._policy.requires_output
+        if may_have_content and self._format.is_own(opening):
             closer, *rest = self._format.openings[opening]
             assert isinstance(closer, Fixed)
             after_closer = self._calls.calls(tuple(rest), opening, following=trailing)
-            calls = sequence(self._free.until(closer.text), after_closer)
-        at_once: list[Expression] = []
+            calls = ir.sequence(self._free.until(closer.text), after_closer)
+        at_once: list[ir.Expression] = []
         if self._state.lead:
             for nodes, is_several in ways:
                 whole, lead = (Marker(opening), *nodes), self._state.lead
                 begun = self._calls.calls(whole, opening, is_several=is_several, lead=lead)
-                if begun != NOTHING:
+                if begun != ir.NOTHING:
                     at_once.append(begun)
         elif self._is_shared(opening):
             # The lexer would prefer `to=user` to `to=`, so opener and name are one terminal.
             for nodes, is_several in ways:
                 whole = (Marker(opening), *nodes)
-                at_once.append(
-                    self._calls.calls(
-                        whole, opening, is_several=is_several, spaced=True, following=trailing
-                    )
+                begun = self._calls.calls(
+                    whole, opening, is_several=is_several, spaced=True, following=trailing
                 )
+                at_once.append(begun)
         else:
-            at_once.append(sequence(self._texts.spaced(opening), calls))
+            at_once.append(ir.sequence(self._texts.spaced(opening), calls))
         if self._policy.requires_output:
             return at_once
         contents = [content for content in self._format.contents if content.calls]
         header = self._format.before
         if header.strip() and contents == [Content()] and not self._state.lead:
-            return [*at_once, sequence(self._free.until(header + opening), calls)]
+            return [*at_once, ir.sequence(self._free.until(header + opening), calls)]
         if contents == [Content()] and not self._state.lead:
-            return [sequence(self._free.until(opening), calls)]
-        following: list[Expression] = []
+            return [ir.sequence(self._free.until(opening), calls)]
+        following: list[ir.Expression] = []
         for way in contents:
             following += self._calls_after(way, opening, calls)
         return at_once + following
 
     def _list_ways(self, opening: str) -> list[tuple[tuple[Node, ...], bool]]:
         """Returns the nodes that may follow this opener of calls, each with whether they begin
-        several calls that are written in another way than one; empty if only one call is allowed,
-        and this opens several."""
+        several calls that are written in another way than one; empty if several are not allowed."""
         format = self._format
         if not format.opens_several(opening):
             return [(format.openings[opening], False)]
         ways: list[tuple[tuple[Node, ...], bool]] = []
-        if format.opener is not None and opening == format.opener.text:
+        if format.is_own(opening):
             ways.append((format.openings[opening], False))
         if self._policy.parallel:
             ways.append((format.several_nodes, True))
         return ways
-
-    def _has_content_inside(self, opening: str) -> bool:
-        """Returns whether content may follow the opener of the calls: not if a call is required."""
-        own = self._format.opener is not None and opening == self._format.opener.text
-        return own and self._format.has_content_inside and not self._policy.requires_output
-
-    def _content_after_calls(self) -> Expression:
-        """Returns the content that may follow calls. EMPTY if the request requires a call or an
-        answer."""
-        if self._policy.requires_output or not self._format.has_content_after_calls:
-            return EMPTY
-        return optional(self._free.text())
 
     def _is_shared(self, opening: str) -> bool:
         """Returns whether something else begins with the opener of the calls."""
@@ -261,20 +231,20 @@ class _TurnRules:
             others.append(self._format.reasoning.opener.text)
         return any(other.startswith(opening) for other in others)
 
-    def _calls_after(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
+    def _calls_after(self, way: Content, opening: str, calls: ir.Expression) -> list[ir.Expression]:
         """Returns the calls after content; empty if this content cannot begin here."""
         head = self._opener(way.opener)
         if head is None:
             return []
         if way.closer:
             text = self._free.until(way.closer)
-            return [sequence(head, text, self._texts.spaced(opening), calls)]
+            return [ir.sequence(head, text, self._texts.spaced(opening), calls)]
         header = self._format.before if self._format.before.strip() else ""
-        return [sequence(head, self._free.until(header + opening), calls)]
+        return [ir.sequence(head, self._free.until(header + opening), calls)]
 
-    def _opener(self, text: str) -> Expression | None:
-        """Returns the rest of an opener, after what the prompt has written of it. None if the
-        prompt has written something else."""
+    def _opener(self, text: str) -> ir.Expression | None:
+        """Returns the rest of an opener after what the prompt has written, or None if that
+        differs."""
         lead = self._state.lead
         if text and not lead:
             return self._texts.spaced(text)
@@ -282,9 +252,8 @@ class _TurnRules:
             return None
         return self._builder.fixed(text.removeprefix(lead))
 
-    def _answer(self) -> Expression:
-        """Returns the answer. JSON may have white space before it: as much as the template
-        writes."""
+    def _answer(self) -> ir.Expression:
+        """Returns the answer. JSON may have the white space before it that the template writes."""
         assert self._policy.answer is not None
         openings = tuple(self._format.openings) if self._turn.tools else ()
         block = self._format.reasoning
@@ -295,66 +264,165 @@ class _TurnRules:
         values = self._values.restyle(style)
         answer = write_answer(self._policy.answer, values, openings=openings, others=others)
         if isinstance(self._policy.answer, JsonAnswer):
-            return sequence(optional(self._texts.space_before_answer()), answer)
+            return ir.sequence(ir.optional(self._texts.space_before_answer()), answer)
         return answer
 
-    def _closed_answer(self, closer: str) -> Expression:
-        """Returns the answer and its closer. A regular expression may match without end, so the
-        closer must end it."""
+    def _closed_answer(self, closer: str) -> ir.Expression:
+        """Returns the answer and its closer, which ends a regular expression without end."""
         answer = self._answer()
         is_endless = isinstance(self._policy.answer, RegexAnswer)
         if not is_endless or self._builder.begins_with_token(closer):
-            return sequence(answer, self._builder.fixed(closer))
-        closed = exclude_beginning(f"(?s:.*){escape_regex(closer)}")
-        raw = self._builder.terminal(intersection(answer, closed), "ANSWER")
+            return ir.sequence(answer, self._builder.fixed(closer))
+        closed = ir.exclude_beginning(f"(?s:.*){escape_regex(closer)}")
+        raw = self._builder.terminal(ir.intersection(answer, closed), "ANSWER")
         first, *rest = self._builder.cut(closer)
-        ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
-        return sequence(ended, self._builder.fixed("".join(rest)))
+        ended = self._builder.lazy(ir.sequence(raw, ir.Literal(first)), "answer")
+        return ir.sequence(ended, self._builder.fixed("".join(rest)))
 
     def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | KeywordArguments) -> None:
-        """Refuses an answer that the parser could read as a call.
-
-        Raises:
-            PolicyError: the answer may look like a call; `where` points to the answer.
-        """
+        """Refuses an answer that the parser could read as a call, with PolicyError."""
         answer = self._policy.answer
         if answer is None or self._policy.choice is Choice.REQUIRED or self._format.escapes_content:
             return
         opening = spell_fixed(self._format.opening).lstrip()
         is_spelled_out = isinstance(bare, JsonArguments) and not opening
         is_spelled_out = is_spelled_out or opening.startswith("{")
-        hint = "Use a JSON schema for the answer, or tool_choice none"
-        if is_spelled_out:
-            hint = "Use tool_choice none"
         if not isinstance(answer, JsonAnswer) or is_spelled_out:
-            raise PolicyError(
-                f"format {self._format.name} cannot tell such an answer from a call",
-                where="/response_format",
-                hint=hint,
-            )
-        if self._format.opening and answer.schema.can_be_list:
-            raise PolicyError(
-                "an answer that is a list could be read as a list of calls",
-                where="/response_format",
-                hint="Put the list into an object, or use tool_choice none",
-            )
-        if not isinstance(bare, JsonCall):
+            message = f"format {self._format.name} cannot tell such an answer from a call"
+            hint = "Use a JSON schema for the answer, or tool_choice none"
+            if is_spelled_out:
+                hint = "Use tool_choice none"
+        elif self._format.opening and answer.schema.can_be_list:
+            message = "an answer that is a list could be read as a list of calls"
+            hint = "Put the list into an object, or use tool_choice none"
+        elif not isinstance(bare, JsonCall):
             return  # no other answer begins like a list
-        keys = (bare.name_key, bare.arguments_key)
-        if answer.schema.can_have(keys):
-            raise PolicyError(
-                f"an answer with the keys {keys[0]!r} and {keys[1]!r} could be read as a call",
-                where="/response_format",
-                hint="Rename one of them, close the object, or use tool_choice none",
-            )
+        elif answer.schema.can_have((bare.name_key, bare.arguments_key)):
+            keys = f"the keys {bare.name_key!r} and {bare.arguments_key!r}"
+            message = f"an answer with {keys} could be read as a call"
+            hint = "Rename one of them, close the object, or use tool_choice none"
+        else:
+            return
+        raise PolicyError(message, where="/response_format", hint=hint)
 
-    def _escaped(self, way: Content) -> Expression:
+    def _escaped(self, way: Content) -> ir.Expression:
         """Any text, or the answer, as it is written inside a JSON string."""
         if self._policy.answer is None:
-            return optional(self._builder.terminal(encode_text(ascii=way.ascii), "ESCAPED"))
+            return ir.optional(self._builder.terminal(encode_text(ascii=way.ascii), "ESCAPED"))
         if isinstance(self._policy.answer, GrammarAnswer):
             message = f"format {self._format.name} writes answers as JSON strings"
             hint = "Use a schema, an expression or a choice for the answer"
             raise PolicyError(message, where="/response_format", hint=hint)
         values = Values(self._builder.respell(encode), order=self._policy.key_order)
         return encode(write_answer(self._policy.answer, values))
+
+
+class FreeText:
+    """Adds the rules of text that the model writes freely to a grammar."""
+
+    def __init__(self, turn: TurnSpec, builder: GrammarBuilder):
+        self._format, self._builder = turn.format, builder
+        self._has_tools = bool(turn.tools)
+        self._excluded = turn.policy.excluded
+
+    def until(self, marker: str) -> ir.Expression:
+        """Returns an expression for free text up to and including the marker."""
+        builder = self._builder
+        if builder.begins_with_token(marker):
+            text = ir.sequence(ir.optional(self.text()), builder.fixed(marker))
+            return builder.define(text, "until")
+        first, *rest = builder.cut(marker)
+        text = builder.lazy(ir.sequence(self.text(), ir.Literal(first)), "until")
+        return ir.sequence(text, builder.fixed("".join(rest)))
+
+    def text(self, *, content: bool = False) -> ir.Expression:
+        """Returns an expression for any text without markers and texts that the policy excludes,
+        including markers that are spelled in ordinary tokens. If no marker opens calls, content may
+        not begin like a call."""
+        excluded: list[ir.Expression] = []
+        texts = (*self._format.reserved, *self._excluded)
+        if texts:
+            markers = match_any(texts)
+            excluded.append(ir.exclude_beginning(f"(?s:.*){markers}"))
+        if content and self._format.bare and self._has_tools:
+            excluded.append(ir.exclude_beginning(find_kind(self._format).match_start()))
+        return self._builder.terminal(ir.intersection(ir.ANY_TEXT, *excluded), "FREE")
+
+
+class StartRules:
+    """Adds the rules of a turn's start to a grammar."""
+
+    def __init__(self, turn: TurnSpec, free: FreeText, texts: SpacedTexts):
+        self._turn, self._free, self._texts = turn, free, texts
+        self._format, self._policy, self._state = turn.format, turn.policy, turn.state
+
+    def write(self) -> ir.Expression:
+        """Returns the header that the prompt lacks, if any, and the rest of the reasoning block."""
+        block, think, state = self._format.reasoning, self._policy.think, self._state
+        if think is Think.REQUIRED:
+            self._require_reasoning()
+        nothing = ir.optional(self._texts.spaced(state.header)) if state.header else ir.EMPTY
+        if block is None:
+            return nothing
+        has_answer = self._policy.answer is not None
+        start = find_reasoning_start(block, state, think, has_answer=has_answer)
+        if start.is_open:
+            inner = self._inner_pad(block, state.pad)
+            if start.closes_at_once:
+                closer = self._texts.spaced(block.closer.text)
+                return ir.sequence(nothing, inner, closer, self._pad(block.after))
+            return ir.sequence(nothing, inner, self._reasoning_text(block))
+        options = list(map(self._begin, start.instead))
+        if start.may_open:
+            inner = self._inner_pad(block, block.pad_open)
+            text = self._reasoning_text(block)
+            options.append(ir.sequence(self._begin(block.opener.text), inner, text))
+        if start.must_open:
+            return ir.choice(options)
+        if not start.may_open and not start.instead:
+            return ir.sequence(nothing, self._pad(state.pad))
+        if nothing == ir.EMPTY:
+            return ir.optional(ir.choice(options))
+        return ir.choice([*options, nothing])
+
+    def _begin(self, text: str) -> ir.Expression:
+        """Returns a text at the beginning of the turn, perhaps after the header that the prompt
+        lacks."""
+        header, own = self._state.header, self._texts.spaced(text)
+        if not header:
+            return own
+        if self._begins_with_content:
+            # One text: the lexer would take the header alone for the beginning of the content.
+            return ir.choice([own, self._texts.spaced(header + text)])
+        return ir.sequence(ir.optional(self._texts.spaced(header)), own)
+
+    @property
+    def _begins_with_content(self) -> bool:
+        if self._turn.must_call or self._policy.answer is not None or self._format.head:
+            return False
+        return any(not content.opener for content in self._format.contents)
+
+    def _require_reasoning(self) -> None:
+        if self._format.reasoning is None:
+            hint = "Leave thinking optional"
+            message = f"format {self._format.name} has no reasoning block"
+            raise PolicyError(message, hint=hint)
+        if self._state.start is Start.CLOSED:
+            hint = "Leave thinking optional, or let the template open the block"
+            raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
+
+    def _inner_pad(self, block: Reasoning, pad: str) -> ir.Expression:
+        """Returns an expression for white space after the opener that would otherwise close the
+        block, in formats with one line of reasoning. Other white space is part of the reasoning."""
+        return ir.Literal(pad) if block.closer.text in pad else ir.EMPTY
+
+    def _reasoning_text(self, block: Reasoning) -> ir.Expression:
+        return ir.sequence(self._free.until(block.closer.text), self._pad(block.after))
+
+    def _pad(self, pad: str) -> ir.Expression:
+        """Returns an expression for the white space that a template writes after the reasoning.
+        Content and calls may begin with any white space, so only a turn that may begin with an
+        answer of a given form needs it here."""
+        is_json = isinstance(self._policy.answer, JsonAnswer)
+        is_exact = self._texts.is_answer_first and not is_json
+        return ir.optional(ir.Literal(pad)) if pad and is_exact else ir.EMPTY

@@ -7,9 +7,10 @@ formats. Only multiples, and patterns that cannot be parsed here, use llguidance
 
 import json
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 
 from grammars.errors import SchemaError
 from grammars.regex.ranges import NUMBER
@@ -20,6 +21,7 @@ from grammars.schema.counted import Items, find_items
 from grammars.schema.json_values import Json
 from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
+    LARGEST_MULTIPLE,
     AnyValue,
     Array,
     Boolean,
@@ -35,9 +37,8 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
-from grammars.schema.numbers import express_number
+from grammars.schema.numbers import count_multiples, express_number
 from grammars.schema.subschemas import is_list, is_object
-from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
     deepen,
@@ -50,26 +51,66 @@ from grammars.spelling.styles import (
     spell_keys,
     spell_scalar,
 )
+from grammars.spelling.types import sort_properties, take_apart
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
-from grammars.turn_grammar.ir.nodes import (
-    EMPTY,
-    Complement,
-    Expression,
-    JsonSchema,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
+from grammars.turn_grammar.ir.nodes import Language
 from grammars.turn_grammar.members import MemberRules, write_items
-from grammars.turn_grammar.multiples import Multiples
 from grammars.turn_grammar.terminals import match_json_strings, match_regex
 from grammars.wire.format import JsonStyle
+
+_MAX_MORE = 17  # digits after those that are written
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)?")
+
+
+@dataclass(frozen=True)
+class Multiples(Language):
+    """The multiples of an integer from one to another, as llguidance writes them."""
+
+    divisor: int
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, node: Number) -> "Multiples":
+        divisor = int(node.bounds["multipleOf"])
+        first, last = count_multiples(node)
+        limit = LARGEST_MULTIPLE // divisor
+        least = -limit if first == -inf else int(first)
+        greatest = limit if last == inf else int(last)
+        return cls(divisor, least * divisor, greatest * divisor)
+
+    def begins(self, text: str) -> bool:
+        return _INTEGER.fullmatch(text) is not None
+
+    def accepts(self, text: str) -> bool:
+        if not text.lstrip("-"):
+            return False
+        return int(text) % self.divisor == 0 and self.first <= int(text) <= self.last
+
+    def extend(self, text: str) -> str | None:
+        found = min(self._list_endings(text), key=len, default=None)
+        if found is None and not text:
+            found = min(("-" + rest for rest in self._list_endings("-")), key=len, default=None)
+        return found
+
+    def _list_endings(self, text: str) -> Iterator[str]:
+        """Endings of this text: for each number of further digits, the one that is closest to
+        zero."""
+        digits = text.removeprefix("-")
+        low, high = self.first, self.last
+        if digits != text:
+            low, high = -high, -low
+        for more in range(1 if digits == "0" else _MAX_MORE):
+            least = int(digits or "0") * 10**more
+            greatest = least + 10**more - 1
+            if not digits:  # the first digit is zero only if it is the only one
+                least = 10 ** (more - 1) if more > 1 else 0
+            found = -(-max(low, least) // self.divisor) * self.divisor
+            if found <= min(high, greatest) and (digits or more):
+                yield str(found)[len(digits) :]
+
 
 LOOSE = r"( |\r?\n[ \t]{0,256})"
 """White space around the items of lists and objects, where the model may choose it, and where they
@@ -93,21 +134,13 @@ UNWRITABLE_KEYS_HINT = "Declare its properties, or use a model with a JSON forma
 
 @dataclass(frozen=True)
 class Separators:
-    """The texts after an opening bracket, between two items, and before the closing bracket."""
-
-    opening: Expression
-    comma: Expression
-    closing: Expression
+    opening: ir.Expression
+    comma: ir.Expression
+    closing: ir.Expression
 
 
 class Values:
-    """Adds the rules of values in one style to a grammar.
-
-    Args:
-        builder: the grammar that is being built.
-        style: how values are written.
-        order: the order of declared keys in objects.
-    """
+    """Adds the rules of values in one style to a grammar."""
 
     def __init__(
         self,
@@ -123,22 +156,15 @@ class Values:
         strings = JsonStrings if is_json else StyledStrings
         self._strings: JsonStrings | StyledStrings = strings(self.style, builder)
         # By the id of the definitions, name, and level of indentation.
-        self._references: dict[tuple[int, str, int], Expression] = {}
+        self._references: dict[tuple[int, str, int], ir.Expression] = {}
 
     def restyle(self, style: JsonStyle) -> "Values":
         """Returns the same for another style, in the same grammar."""
         return Values(self.builder, style, self.order)
 
-    def value(self, node: Node, definitions: Mapping[str, Node]) -> Expression:
-        """Returns the expression for a node: all its values, written in this style.
-
-        Args:
-            node: a lowered schema.
-            definitions: the nodes that its references name.
-
-        Raises:
-            SchemaError: this style cannot write a value or key.
-        """
+    def value(self, node: Node, definitions: Mapping[str, Node]) -> ir.Expression:
+        """Returns all values of a node in this style; SchemaError: a value or key cannot be
+        written."""
         match node:
             case AnyValue():
                 return self._any()
@@ -153,7 +179,7 @@ class Values:
                 return self.builder.define(words, "boolean")
             case Null():
                 words = choose_word(self.style.null)
-                if isinstance(words, Literal):
+                if isinstance(words, ir.Literal):
                     return words
                 return self.builder.define(words, "null")
             case Array():
@@ -162,42 +188,30 @@ class Values:
                 return self._object(node, definitions)
             case Union(branches):
                 options = [self.value(branch, definitions) for branch in branches]
-                return self.builder.define(choice(options), "union")
+                return self.builder.define(ir.choice(options), "union")
             case Reference(name):
                 return self._reference(name, definitions)
 
     def spell(self, value: Json) -> str:
-        """Returns a value as the template writes it."""
         return spell(value, self.style)
 
-    def _constants(self, values: Sequence[Json]) -> Expression:
-        options: list[Expression] = []
+    def _constants(self, values: Sequence[Json]) -> ir.Expression:
+        options: list[ir.Expression] = []
         for value in values:
-            option = self._constant(value)
-            if option is not None:
-                options.append(option)
+            parts: list[ir.Expression] = []
+            with suppress(SchemaError):  # it cannot be written
+                self._add_constant(value, parts)
+                options.append(ir.sequence(*parts))
         if not options:
             raise SchemaError("none of its values can be written in this format", where="")
-        return self.builder.define(choice(options), "enum")
+        return self.builder.define(ir.choice(options), "enum")
 
-    def _constant(self, value: Json) -> Expression | None:
-        """Returns a constant in all its spellings; None if it cannot be written."""
-        parts: list[Expression] = []
-        try:
-            self._add_constant(value, parts)
-        except SchemaError:
-            return None
-        return sequence(*parts)
-
-    def _add_constant(self, value: Json, parts: list[Expression]) -> None:
-        """Adds the parts of a constant.
+    def _add_constant(self, value: Json, parts: list[ir.Expression]) -> None:
+        """Adds the parts of a constant; raises SchemaError if it cannot be written.
 
         Objects with one order of keys need no rules; otherwise a deep constant would need a rule
         for each level. Lists and objects are not single words: the lexer would confuse such a word
         with another list or object that begins in the same way.
-
-        Raises:
-            SchemaError: it cannot be written.
         """
         if is_list(value):
             self._add_members("[]", [(None, item) for item in value], parts)
@@ -212,11 +226,11 @@ class Values:
             parts.append(scalar)
 
     def _add_members(
-        self, brackets: str, members: Sequence[tuple[str | None, Json]], parts: list[Expression]
+        self, brackets: str, members: Sequence[tuple[str | None, Json]], parts: list[ir.Expression]
     ) -> None:
         """Adds the members of a constant list (keys are None) or object."""
         separators = self._separators()
-        parts.append(Literal(brackets[0]))
+        parts.append(ir.Literal(brackets[0]))
         if members:
             parts.append(separators.opening)
         with self._inside():
@@ -228,44 +242,44 @@ class Values:
                 self._add_constant(member, parts)
         if members:
             parts.append(separators.closing)
-        parts.append(Literal(brackets[1]))
+        parts.append(ir.Literal(brackets[1]))
 
-    def _number(self, node: Number) -> Expression:
+    def _number(self, node: Number) -> ir.Expression:
         if "multipleOf" in node.bounds:
             return self._multiple(node)
         regex = express_number(node)
         if regex is None:
             raise SchemaError("no number within its bounds can be written", where="")
-        return self.builder.terminal(Pattern(regex), "NUMBER")
+        return self.builder.terminal(ir.Pattern(regex), "NUMBER")
 
-    def _multiple(self, node: Number) -> Expression:
+    def _multiple(self, node: Number) -> ir.Expression:
         """Multiples of an integer: regular expressions for them would be too large."""
         multiples = Multiples.of(node)
         schema: dict[str, Json] = {"type": "integer", **TIGHT, "multipleOf": multiples.divisor}
         schema |= {"minimum": multiples.first, "maximum": multiples.last}
-        return self.builder.define(JsonSchema(json.dumps(schema), multiples), "number")
+        return self.builder.define(ir.JsonSchema(json.dumps(schema), multiples), "number")
 
-    def _reference(self, name: str, definitions: Mapping[str, Node]) -> Expression:
+    def _reference(self, name: str, definitions: Mapping[str, Node]) -> ir.Expression:
         key = (id(definitions), name, self._level)
         if key not in self._references:
             rule = self.builder.reserve("ref")
-            self._references[key] = RuleReference(rule)
+            self._references[key] = ir.RuleReference(rule)
             self.builder.fill(rule, self.value(definitions[name], definitions))
         return self._references[key]
 
-    def _any(self) -> Expression:
+    def _any(self) -> ir.Expression:
         key = (0, "any", self._level)
         if key not in self._references:
             rule = self.builder.reserve("json")
-            self._references[key] = RuleReference(rule)
+            self._references[key] = ir.RuleReference(rule)
             options = [
                 self._strings.string(String()),
-                self.builder.terminal(Pattern(NUMBER), "NUMBER"),
+                self.builder.terminal(ir.Pattern(NUMBER), "NUMBER"),
                 choose_word(self.style.true + self.style.false + self.style.null),
                 self._array(Array(), {}),
                 self._object(Object(), {}),
             ]
-            self.builder.fill(rule, choice(options))
+            self.builder.fill(rule, ir.choice(options))
         return self._references[key]
 
     @contextmanager
@@ -279,23 +293,22 @@ class Values:
         breaks = find_breaks(self.style, self._level)
         if breaks.loose:
             space = self.space()
-            return Separators(space, sequence(Literal(breaks.item.rstrip()), space), space)
-        comma = Literal(breaks.item)
+            return Separators(space, ir.sequence(ir.Literal(breaks.item.rstrip()), space), space)
+        comma = ir.Literal(breaks.item)
         if not breaks.open:
-            return Separators(EMPTY, comma, EMPTY)
-        return Separators(Literal(breaks.open), comma, Literal(breaks.close))
+            return Separators(ir.EMPTY, comma, ir.EMPTY)
+        return Separators(ir.Literal(breaks.open), comma, ir.Literal(breaks.close))
 
-    def space(self) -> Expression:
+    def space(self) -> ir.Expression:
         """Returns an expression for white space that the model chooses."""
-        return optional(self.builder.terminal(Pattern(LOOSE), "SPACE"))
+        return ir.optional(self.builder.terminal(ir.Pattern(LOOSE), "SPACE"))
 
-    def _after_key(self) -> Expression:
-        """Returns an expression for the text between a key and its value."""
+    def _after_key(self) -> ir.Expression:
         if not self.style.loose:
-            return Literal(self.style.key)
-        return sequence(Literal(self.style.key.rstrip()), self.space())
+            return ir.Literal(self.style.key)
+        return ir.sequence(ir.Literal(self.style.key.rstrip()), self.space())
 
-    def _array(self, node: Array, definitions: Mapping[str, Node]) -> Expression:
+    def _array(self, node: Array, definitions: Mapping[str, Node]) -> ir.Expression:
         separators = self._separators()
         counted = find_items(node)
         if counted is not None:
@@ -305,44 +318,44 @@ class Values:
             first = [self.value(inner, definitions) for inner in node.prefix]
         if not first and item is not None:
             first = [item]
-        body = EMPTY
+        body = ir.EMPTY
         if item is not None:
-            body = self._more_items(node, sequence(separators.comma, item))
+            body = self._more_items(node, ir.sequence(separators.comma, item))
         count = len(first) if node.max_items is None else min(len(first), node.max_items)
         for i in reversed(range(count)):
             if i:
-                body = sequence(separators.comma, first[i], body)
+                body = ir.sequence(separators.comma, first[i], body)
             else:
-                body = sequence(separators.opening, first[i], body, separators.closing)
+                body = ir.sequence(separators.opening, first[i], body, separators.closing)
             if i >= node.min_items:
-                body = optional(body)
+                body = ir.optional(body)
             if i:
                 body = self.builder.define(body, "tail")  # Lark limits the depth of nesting
-        return self.builder.define(sequence(Literal("["), body, Literal("]")), "array")
+        return self.builder.define(ir.sequence(ir.Literal("["), body, ir.Literal("]")), "array")
 
-    def _more_items(self, node: Array, item: Expression) -> Expression:
+    def _more_items(self, node: Array, item: ir.Expression) -> ir.Expression:
         """Returns the items after the prefix (or after the first item), each with its comma."""
         before = max(1, len(node.prefix))
         fewest = max(0, node.min_items - before)
         if node.max_items is None:
-            return Repeat(item, fewest, None)
+            return ir.Repeat(item, fewest, None)
         if node.max_items <= before:
-            return EMPTY
-        return Repeat(item, fewest, node.max_items - before)
+            return ir.EMPTY
+        return ir.Repeat(item, fewest, node.max_items - before)
 
     def _counted(
         self, counted: Items, separators: Separators, definitions: Mapping[str, Node]
-    ) -> Expression:
+    ) -> ir.Expression:
         with self._inside():
             values = {id(item): self.value(item, definitions) for item in counted.nodes}
         body = write_items(counted, values, comma=separators.comma, builder=self.builder)
-        if body != EMPTY:
-            body = sequence(separators.opening, body, separators.closing)
+        if body != ir.EMPTY:
+            body = ir.sequence(separators.opening, body, separators.closing)
             if counted.may_end(counted.start):
-                body = optional(body)
-        return self.builder.define(sequence(Literal("["), body, Literal("]")), "array")
+                body = ir.optional(body)
+        return self.builder.define(ir.sequence(ir.Literal("["), body, ir.Literal("]")), "array")
 
-    def _object(self, node: Object, definitions: Mapping[str, Node]) -> Expression:
+    def _object(self, node: Object, definitions: Mapping[str, Node]) -> ir.Expression:
         separators = self._separators()
         with self._inside():
             properties = sort_properties(node, self.style)
@@ -357,30 +370,30 @@ class Values:
         )
         rules = MemberRules(pairs, extra, comma=separators.comma, builder=self.builder)
         start = rules.write(properties, members)
-        if start.body == EMPTY:
-            return sequence(Literal("{"), Literal("}"))
-        body = sequence(separators.opening, start.body, separators.closing)
+        if start.body == ir.EMPTY:
+            return ir.sequence(ir.Literal("{"), ir.Literal("}"))
+        body = ir.sequence(separators.opening, start.body, separators.closing)
         if not start.required:
-            body = optional(body)
-        return self.builder.define(sequence(Literal("{"), body, Literal("}")), "object")
+            body = ir.optional(body)
+        return self.builder.define(ir.sequence(ir.Literal("{"), body, ir.Literal("}")), "object")
 
-    def _extra(self, node: Object, definitions: Mapping[str, Node]) -> Expression | None:
+    def _extra(self, node: Object, definitions: Mapping[str, Node]) -> ir.Expression | None:
         """Returns an undeclared key and its value; None if none is allowed."""
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         for extra in node.extras:
             key = self._strings.extra_key(node.properties, extra.keys)
             value = self.value(extra.node, definitions)
-            options.append(sequence(key, self._after_key(), value))
-        return self.builder.define(choice(options), "extra") if options else None
+            options.append(ir.sequence(key, self._after_key(), value))
+        return self.builder.define(ir.choice(options), "extra") if options else None
 
-    def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> Expression:
+    def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> ir.Expression:
         key = self._strings.key(declared.key)
         try:
             value = self.value(declared.node, definitions)
         except SchemaError as e:
             pointer = f"/properties/{escape(declared.key)}{e.where or ''}"
             raise SchemaError(e.message, where=pointer, hint=e.hint) from None
-        return self.builder.define(sequence(key, self._after_key(), value), "pair")
+        return self.builder.define(ir.sequence(key, self._after_key(), value), "pair")
 
 
 class JsonStrings:
@@ -390,26 +403,23 @@ class JsonStrings:
         self.style = style
         self.builder = builder
 
-    def string(self, node: String) -> Expression:
-        """Returns the strings of a node."""
+    def string(self, node: String) -> ir.Expression:
         if node.pattern is not None:
             strings = match_json_strings(node.pattern)
             if node.min_length or node.max_length is not None:
-                length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
-                strings = intersection(strings, length)
+                length = ir.Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
+                strings = ir.intersection(strings, length)
             return self.builder.terminal(strings, "STRING")
         times = "*" if node.is_free else _count_characters(node)
-        return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
+        return self.builder.terminal(ir.Pattern(f'"{_CHARACTER}{times}"'), "STRING")
 
-    def scalar(self, value: Json) -> Expression:
-        """Returns a scalar, in all its spellings."""
+    def scalar(self, value: Json) -> ir.Expression:
         return choose_word(spell_scalar(value, self.style))
 
-    def key(self, key: str) -> Expression:
-        """Returns a declared key."""
+    def key(self, key: str) -> ir.Expression:
         return choose_word(spell_keys(key, self.style))
 
-    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
+    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> ir.Expression:
         """Returns an expression for any of these keys, except the declared ones."""
         if not declared and keys.is_free:
             return self.string(String())
@@ -430,22 +440,21 @@ class StyledStrings:
         self._quote = builder.fixed(style.quotes[0])
         self._quotes_are_tokens = not style.escapes and builder.begins_with_token(style.quotes[0])
 
-    def string(self, node: String) -> Expression:
-        """Returns the strings of a node."""
+    def string(self, node: String) -> ir.Expression:
         if not self.style.escapes:
             return self._raw(node)
         return self.builder.terminal(match_texts(find_strings(node, self.style)), "STRING")
 
-    def _raw(self, node: String) -> Expression:
+    def _raw(self, node: String) -> ir.Expression:
         texts = find_raw(node, self.style)
         body = self.builder.terminal(match_texts(texts), "TEXT")
         if not self._quotes_are_tokens:
-            return self.builder.terminal(sequence(self._quote, body, self._quote), "STRING")
+            return self.builder.terminal(ir.sequence(self._quote, body, self._quote), "STRING")
         if texts.accepts(""):
-            body = optional(body)  # the lexer has no empty lexemes
-        return self.builder.define(sequence(self._quote, body, self._quote), "string")
+            body = ir.optional(body)  # the lexer has no empty lexemes
+        return self.builder.define(ir.sequence(self._quote, body, self._quote), "string")
 
-    def scalar(self, value: Json) -> Expression | None:
+    def scalar(self, value: Json) -> ir.Expression | None:
         """Returns a scalar, in all its spellings; None if it cannot be written."""
         if not isinstance(value, str):
             return choose_word(spell_scalar(value, self.style))
@@ -453,73 +462,62 @@ class StyledStrings:
             return None
         return self._word(value)
 
-    def _word(self, text: str) -> Expression:
-        """Returns a constant string."""
+    def _word(self, text: str) -> ir.Expression:
         if not self._quotes_are_tokens:
             return choose_word(spell_scalar(text, self.style))
-        body = Literal(text) if text else EMPTY
-        return sequence(self._quote, body, self._quote)
+        body = ir.Literal(text) if text else ir.EMPTY
+        return ir.sequence(self._quote, body, self._quote)
 
-    def key(self, key: str) -> Expression:
-        """Returns a declared key.
-
-        Raises:
-            SchemaError: the style cannot write it.
-        """
+    def key(self, key: str) -> ir.Expression:
+        """Returns a declared key; raises SchemaError if the style cannot write it."""
         fits = is_bare if self.style.bare_keys else is_writable
         if not fits(key, self.style):
-            raise SchemaError(
-                f"the key {key!r} cannot be written in this format",
-                where=f"/properties/{escape(key)}",
-                hint="Rename it, or use a model with a JSON format",
-            )
+            raise refuse_key(key, "in this format")
         if self._quotes_are_tokens and not self.style.bare_keys:
             return self._word(key)
         return choose_word(spell_keys(key, self.style))
 
-    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
+    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> ir.Expression:
         """Returns an expression for any of these keys, except the declared ones."""
         texts = find_extra_keys([other.key for other in declared], self.style, keys)
         return self.builder.terminal(match_texts(texts), "KEY")
 
 
+def refuse_key(key: str, place: str) -> SchemaError:
+    """Returns the error for a key that cannot be written in this place."""
+    message, where = f"the key {key!r} cannot be written {place}", f"/properties/{escape(key)}"
+    return SchemaError(message, where=where, hint="Rename it, or use a model with a JSON format")
+
+
 def make_strings(style: JsonStyle, builder: GrammarBuilder) -> JsonStrings | StyledStrings:
-    """Returns the rules of strings that are read by themselves: as JSON if all of the style is
-    that."""
+    """Returns the rules of strings that are read by themselves, as JSON if all of the style is."""
     strings = JsonStrings if speaks_json(style) else StyledStrings
     return strings(style, builder)
 
 
-def choose_word(words: Sequence[str]) -> Expression:
-    """Returns an expression for any of these words."""
-    return choice(map(Literal, words))
+def choose_word(words: Sequence[str]) -> ir.Expression:
+    return ir.choice(map(ir.Literal, words))
 
 
-def match_texts(texts: Texts) -> Expression:
-    """Returns a set of texts, as part of a terminal."""
-    parts: list[Expression] = []
+def match_texts(texts: Texts) -> ir.Expression:
+    parts: list[ir.Expression] = []
     for regex in texts.parts or (ANY,):
         parts.append(match_regex(regex))
     for regex in texts.without:
         beginning = regex.removesuffix(ANY)
         has_options = "|" in _ESCAPED.sub("", beginning)
         if beginning == regex or has_options or has_algebra(beginning):
-            parts.append(Complement(match_regex(regex)))
+            parts.append(ir.Complement(match_regex(regex)))
         else:
-            parts.append(exclude_beginning(escape_slashes(beginning)))
-    return intersection(*parts)
+            parts.append(ir.exclude_beginning(escape_slashes(beginning)))
+    return ir.intersection(*parts)
 
 
 def match_scalar(
     node: Flat, values: "Values", spell_words: Callable[[Json], Sequence[str]]
-) -> Expression | None:
-    """Returns the texts of a node, for a terminal; None if they are not regular.
-
-    Args:
-        node: strings, or other values.
-        values: writes numbers into the grammar that is being built.
-        spell_words: returns the spellings of a constant.
-    """
+) -> ir.Expression | None:
+    """Returns the texts of a node, for a terminal; None if they are not regular. `spell_words`
+    returns the spellings of a constant."""
     match node:
         case String():
             return values.builder.terminal(write_text(node), "TEXT")
@@ -536,20 +534,19 @@ def match_scalar(
     words: list[str] = []
     for constant in constants:
         words += spell_words(constant)
-    return Pattern(match_any(words))
+    return ir.Pattern(match_any(words))
 
 
-def write_text(node: String) -> Expression:
+def write_text(node: String) -> ir.Expression:
     """Returns the strings of a node without quotes, as part of a terminal."""
-    length = Pattern(f"(?s:.{_count_characters(node)})")
+    length = ir.Pattern(f"(?s:.{_count_characters(node)})")
     if not node.pattern:
         return length
-    return intersection(length, match_regex(node.pattern))
+    return ir.intersection(length, match_regex(node.pattern))
 
 
 def admits_empty_text(node: Flat) -> bool:
-    """Returns whether a value of the node can be the empty text, when it is written without
-    quotes."""
+    """Returns whether a value of the node, written without quotes, can be the empty text."""
     match node:
         case String():
             return node.accepts("")
@@ -560,7 +557,6 @@ def admits_empty_text(node: Flat) -> bool:
 
 
 def _count_characters(node: String) -> str:
-    """Returns the quantifier for the length of a string, to follow the expression for one
-    character."""
+    """Returns the quantifier for the length of a string."""
     longest = "" if node.max_length is None else node.max_length
     return f"{{{node.min_length},{longest}}}"

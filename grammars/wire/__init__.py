@@ -1,9 +1,8 @@
 """The format algebra: how a model writes an assistant turn, as a value.
 
 Start with `format`; `nodes` has the literals, markers and typed holes of a call, `variants` those
-that only the parser knows, in recovery.
-
-Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
+that only the parser knows, in recovery. Needs `grammars.errors`, and `grammars.schema.subschemas`
+for JSON pointers.
 """
 
 from grammars.wire.format import Content, ContentPlace, Format, Reasoning, Several, find_named

@@ -39,13 +39,7 @@ class EnvelopeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Wrapper:
-    """Text around the calls of an envelope.
-
-    Args:
-        kind: what it is.
-        opener: the text before the calls, with the line break that belongs to it.
-        closer: the text after the calls; "": there is none.
-    """
+    """Text around the calls of an envelope, with the line breaks that belong to it."""
 
     kind: EnvelopeKind
     opener: str
@@ -56,7 +50,6 @@ LIST = Wrapper(EnvelopeKind.LIST, "[", "]")
 
 
 def write_fence(language: str) -> Wrapper:
-    """Returns a fence of Markdown."""
     return Wrapper(EnvelopeKind.FENCE, f"```{language}\n", "\n```")
 
 
@@ -69,12 +62,8 @@ def write_tag(tag: str) -> Wrapper:
 
 
 def write_json_call(name_key: str, arguments_key: str, *, encoded: bool = False) -> Sequence[Node]:
-    """Returns the nodes of a call that is a JSON object.
-
-    Args:
-        name_key, arguments_key: the keys of its name and its arguments.
-        encoded: the arguments are the text of a JSON string.
-    """
+    """Returns the nodes of a call that is a JSON object with its name and arguments under these
+    keys. If `encoded`, the arguments are the text of a JSON string."""
     return (
         Marker(f'{{"{name_key}": "'),
         Name(),
@@ -101,12 +90,8 @@ def write_tagged_call(before: str, after: str, closer: str) -> Sequence[Node]:
 
 
 def wrap(wrappers: Sequence[Wrapper], call: Sequence[Node]) -> Format:
-    """Returns the format of a turn that goes on in an envelope.
-
-    Args:
-        wrappers: around the calls, the outermost first.
-        call: the nodes of one call, first a marker.
-    """
+    """Returns the format of a turn that goes on in an envelope, with these wrappers around its
+    calls, the outermost first. A call begins with a marker."""
     opener = "".join(wrapper.opener for wrapper in wrappers)
     closer = "".join(wrapper.closer for wrapper in reversed(wrappers))
     is_list = any(wrapper.kind is EnvelopeKind.LIST for wrapper in wrappers)
@@ -122,15 +107,9 @@ def wrap(wrappers: Sequence[Wrapper], call: Sequence[Node]) -> Format:
 
 @dataclass(frozen=True)
 class ForeignCall:
-    """The beginning of a call in another envelope, as the parser has read it.
-
-    Args:
-        kind: of the envelope.
-        tool: the name of the called tool.
-        start, end: where the envelope begins, with the white space before it, and where the
-            beginning ends, in characters of the turn.
-        format: how the rest of the turn is written; None: it is not known.
-    """
+    """The beginning of a call in another envelope, as the parser has read it: from `start`, with
+    the white space before it, to `end`, in characters of the turn. It is not known how the rest is
+    written if the format is None."""
 
     kind: EnvelopeKind
     tool: str

@@ -56,11 +56,8 @@ def _find_default(field: Field[Any]) -> Any:
 
 
 def load_format(text: str) -> Format:
-    """Returns the format that the text describes.
-
-    Raises:
-        FormatError: the text is not JSON, or describes no format.
-    """
+    """Returns the format that the text describes. Raises FormatError if it is not JSON, or
+    describes no format."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -78,7 +75,10 @@ def _load(value: Any, kind: Any, where: str) -> Any:
     if get_origin(kind) is tuple:
         return _load_items(value, get_args(kind), where)
     if _is_choice(kind):
-        return _load_word(value, kind, where)
+        words = [word.value for word in kind]
+        if value not in words:
+            raise FormatError(f"{value!r} is not {' or '.join(words)}", where=where)
+        return kind(value)
     kinds: Sequence[type[Any]] = [kind]
     if get_origin(kind) in (UnionType, Union):
         kinds = get_args(kind)
@@ -94,15 +94,7 @@ def _load(value: Any, kind: Any, where: str) -> Any:
 
 
 def _is_choice(kind: Any) -> bool:
-    """Returns whether the type is a choice of words."""
     return isinstance(kind, type) and issubclass(kind, StrEnum)
-
-
-def _load_word(value: Any, kind: type[StrEnum], where: str) -> StrEnum:
-    words = [word.value for word in kind]
-    if value not in words:
-        raise FormatError(f"{value!r} is not {' or '.join(words)}", where=where)
-    return kind(value)
 
 
 def _load_items(value: Any, kinds: Sequence[Any], where: str) -> tuple[Any, ...]:

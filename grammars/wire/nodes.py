@@ -39,7 +39,6 @@ class CallIndex:
     """A hole: the number of the call.
 
     Args:
-        first: the number of the first call.
         id: the pattern of the call's id, with `{name}` and `{index}`; "" if the id has no index.
         anew: each turn starts at `first`; otherwise the count continues over the conversation.
     """
@@ -50,16 +49,11 @@ class CallIndex:
 
     @property
     def pattern(self) -> str:
-        """A regular expression for the number."""
         return "0|[1-9][0-9]{0,5}"
 
     def count(self, before: int | None, number: int) -> int | None:
-        """Returns the index of a call; None if it is not known.
-
-        Args:
-            before: the number of calls in the conversation before this turn; None: not known.
-            number: the number of calls in this turn before this one.
-        """
+        """Returns the index of a call; None if it is not known. Before it are so many calls in the
+        conversation before this turn (None: not known), and in this turn."""
         if self.anew:
             return self.first + number
         return None if before is None else self.first + before + number
@@ -79,7 +73,6 @@ class JsonStyle:
             kinds.
         escapes: backslashes escape; if not, a string is raw text up to its quote.
         bare_keys: keys have no quotes.
-        sorted_keys: keys are in the order of jinja's `dictsort` (by lower case).
         true, false, null: the accepted spellings, the template's own first.
     """
 
@@ -125,9 +118,7 @@ class JsonCall(ArgumentsHole):
     """A hole: one JSON object with the name and the arguments.
 
     Args:
-        name_key, arguments_key: their keys.
         id: the id of the call, if it is a member, too; it is last, or first.
-        id_key: the key of the id.
     """
 
     name_key: str = "name"
@@ -186,9 +177,7 @@ class TaggedArguments(ArgumentsHole):
         empty: the text instead of `end` if there are no arguments; None: `end`.
         kinds: JSON Schema types with the names that are written for them, `""` for all others; ():
             no types are written.
-        after_kind: the text after the name of the type.
         wrapper: the text around some strings; None: all are written as they are.
-        sorted_keys: arguments are in the order of jinja's `dictsort`.
     """
 
     open: str
@@ -221,7 +210,6 @@ class TaggedArguments(ArgumentsHole):
 
     @property
     def without_arguments(self) -> str:
-        """The text if there are no arguments."""
         return self.end if self.empty is None else self.empty
 
     def find_kind(self, types: Sequence[str]) -> str:
@@ -262,7 +250,6 @@ class KeywordArguments(ArgumentsHole):
         quote: the quote around raw text; "": every string has escapes.
         first, last: the text before the first argument, and the text after the last one.
         empty: the text if there are no arguments.
-        sorted_keys: arguments are in the order of jinja's `dictsort`.
     """
 
     item: str = ", "
@@ -305,7 +292,6 @@ class NestedArguments(ArgumentsHole):
 
     Args:
         mark: the text before every tag.
-        item: the name of an item's tags.
     """
 
     mark: str
@@ -325,11 +311,9 @@ class NestedArguments(ArgumentsHole):
         return (self.mark,)
 
     def open(self, key: str) -> str:
-        """Returns the text before a value."""
         return f"{self.mark}<{key}>"
 
     def close(self, key: str) -> str:
-        """Returns the text after a value."""
         return f"{self.mark}</{key}>"
 
 
@@ -339,5 +323,4 @@ Node: TypeAlias = Fixed | Name | CallId | CallIndex | Hole
 
 
 def spell_fixed(nodes: Iterable[Node]) -> str:
-    """Returns the text of these nodes."""
     return "".join(node.text for node in nodes if isinstance(node, Fixed))

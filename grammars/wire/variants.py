@@ -45,7 +45,6 @@ class MessageHeader:
 
     Args:
         channel: the last channel that it names; "": none.
-        recipient: the recipient of the message; "": none.
         is_spaced: white space follows its markers, since some models write it everywhere.
     """
 
@@ -60,13 +59,10 @@ class MessageHeaders:
     missing, and white space around them. A header goes from one of its markers to `body`.
 
     Args:
-        start: the marker before the role.
         role: the model's role.
         channel, recipient, kind: the text before the name of each. The kind is that of the content;
             its name may also be written alone.
         kinds: names of kinds that may be written alone.
-        body: the marker that ends the header.
-        end: the marker that ends a message.
         thoughts: the channels with reasoning; all others have content.
         tools: the prefix of a tool's name as a recipient; models sometimes leave it out.
         others: recipients that are no tools, beside the model itself.
@@ -86,12 +82,10 @@ class MessageHeaders:
 
     @property
     def starts(self) -> tuple[str, ...]:
-        """The texts that a header can begin with."""
         return (self.start, self.channel, f" {self.recipient}")
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The markers of headers, and those that end a message."""
         return (*self.starts, self.kind, self.body, self.end)
 
     def read(self, text: str) -> MessageHeader | None:
@@ -107,7 +101,6 @@ class MessageHeaders:
         )
 
     def _compile(self) -> re.Pattern[str]:
-        """Returns a regular expression for whole headers."""
         start, channel, kind = map(re.escape, (self.start, self.channel, self.kind))
         parts = (
             rf"{start}\s*{re.escape(self.role)}",

@@ -324,7 +324,7 @@ class _Selector:
         if own is not None and (own == format or (registered and own.name == format.name)):
             return self._teach(_FormatPlan(Detection(own, Origin.CHOSEN, ())))
         if own is None and registered and self.facts.only_shows_tools:
-            signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
+            signs = tuple(Marker(sign.text) for sign in SIGNS.get(format.name, ()))
             shown = find_shown(self.facts.chat, formats=(format,), signs={format.name: signs})
             if isinstance(shown, Detection):
                 selected = self._carry_out(self._plan_shown(shown))

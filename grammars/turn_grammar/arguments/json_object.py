@@ -10,9 +10,15 @@ from typing import cast
 from grammars.errors import RenderError, ToolError
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import NotACallError, Steps
-from grammars.spelling.reading import DeepJsonError, read_json, read_value
 from grammars.spelling.styles import find_breaks, holds, spell
-from grammars.spelling.value_reader import REFUSED, Sign, ValueReader
+from grammars.spelling.value_reader import (
+    REFUSED,
+    DeepJsonError,
+    Sign,
+    ValueReader,
+    read_json,
+    read_value,
+)
 from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.turn_grammar.arguments.kind import (
     ArgumentRules,
@@ -35,8 +41,6 @@ _SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None, st
 
 
 class JsonKind(ArgumentsKind):
-    """Arguments as an object, or a call as an object."""
-
     def __init__(self, hole: JsonCall | JsonArguments, format: Format):
         super().__init__(format)
         self._hole = hole
@@ -127,8 +131,7 @@ class JsonKind(ArgumentsKind):
             yield from self._read_object(source, parts)
 
     def _read_encoded(self, source: CallSource, parts: CallParts) -> Steps[None]:
-        """Reads an object that is the text of a JSON string. The sink gets the arguments when they
-        are complete."""
+        """Reads an object in a JSON string. The sink gets the arguments when they are complete."""
         yield from source.buffer.space()
         try:
             string = yield from source.buffer.value(ValueReader(JsonStyle()))
@@ -195,17 +198,9 @@ def _keep_id(node: JsonCall, id: Json, parts: CallParts) -> None:
 
 
 class JsonStream:
-    """Receives a call, or its arguments, as it arrives, and passes the arguments on as JSON.
-
-    If the name does not come first, the sink gets nothing.
-
-    Args:
-        node: how the format writes the call.
-        sink: receives the name and the arguments.
-
-    Attributes:
-        reader: reads the text; it must see each piece before `feed` does.
-    """
+    """Receives a call, or its arguments, as it arrives, and passes the arguments on as JSON. If the
+    name does not come first, the sink gets nothing. `reader` must see each piece before `feed`
+    does."""
 
     def __init__(self, node: JsonCall | JsonArguments, sink: CallSink):
         self._sink = sink
@@ -246,8 +241,7 @@ class JsonStream:
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
-    """Returns a pattern for the text before the brace of the arguments; its first group is the
-    name."""
+    """Returns a pattern for the text before the arguments; its first group is the name."""
     name, arguments, id = (
         rf"{re.escape(json.dumps(key))}\s*:\s*"
         for key in (node.name_key, node.arguments_key, node.id_key)
@@ -266,8 +260,8 @@ class _MemberFinder:
         self._is_broken = False
 
     def read(self, text: str, signs: Sequence[Sign], start: int) -> Sequence[Boundary]:
-        """Returns the boundaries in the next piece of text, from `start` on. After text that is not
-        JSON, or that is nested too deeply, there are no more: such a call is not valid."""
+        """Returns the boundaries in the next piece, from `start` on; none any more after text that
+        is not JSON, or is nested too deeply: such a call is not valid."""
         if self._is_broken:
             return ()
         try:

@@ -29,55 +29,33 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.spelling.names import BLANK, WORD, is_word
-from grammars.spelling.parts import order_members, sort_properties
-from grammars.spelling.types import ONE_TYPE
+from grammars.spelling.types import ONE_TYPE, order_members, sort_properties
 from grammars.turn import Tool
 from grammars.turn_grammar.arguments.kind import CallChain, CallsSpec
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
-from grammars.turn_grammar.ir.nodes import (
-    EMPTY,
-    NOTHING,
-    ZERO,
-    Expression,
-    Literal,
-    Pattern,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    guarded,
-    intersection,
-    optional,
-    sequence,
-)
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,
     UNWRITABLE_KEYS_HINT,
     make_strings,
     match_texts,
+    refuse_key,
     write_text,
 )
 from grammars.wire.format import Format, spell_fixed
-from grammars.wire.nodes import CallId, CallIndex, KeywordArguments, Marker, Name
-from grammars.wire.nodes import Literal as FormatLiteral
+from grammars.wire.nodes import CallId, CallIndex, KeywordArguments, Literal, Marker, Name
 from grammars.wire.nodes import Node as FormatNode
 
 
 def is_key(key: str, hole: KeywordArguments) -> bool:
-    """Returns whether an argument may have this key: it must not contain the text that ends
-    keys."""
+    """Returns whether an argument may have this key, without the text that ends keys."""
     return is_word(key) and (key + hole.after_key).find(hole.after_key) == len(key)
 
 
 @dataclass(frozen=True)
 class EnclosingTexts:
-    """The texts that a format writes around the arguments of a call, even if there are none.
-
-    Args:
-        opener: the text between name and arguments.
-        closer: the text after the arguments of every call.
-        between: the text between `closer` and the next name.
-        closing: the text after the last `closer`.
-    """
+    """The texts between name and arguments, after the arguments of every call, even if there are
+    none, from there to the next name, and after the last call."""
 
     opener: str
     closer: str
@@ -86,7 +64,6 @@ class EnclosingTexts:
 
 
 def find_enclosing_texts(format: Format) -> EnclosingTexts:
-    """Returns the texts that the format writes around arguments."""
     nodes = format.call
     name = nodes.index(Name())
     hole = nodes.index(format.hole)
@@ -100,13 +77,8 @@ def find_enclosing_texts(format: Format) -> EnclosingTexts:
 
 @dataclass(frozen=True)
 class StringEnds:
-    """The texts that can follow a string.
-
-    Args:
-        texts: fixed texts.
-        closer: the text after the arguments.
-        words: pairs of texts: between the two, any key or name may stand.
-    """
+    """The texts that can follow a string. Between the two texts of a pair of `words`, any key or
+    name may stand."""
 
     texts: tuple[str, ...]
     closer: str
@@ -127,23 +99,16 @@ class StringEnds:
     def _whole(self) -> re.Pattern[str]:
         return re.compile(self.write_regex(""))
 
-    def _begins(self, rest: str) -> bool:
-        """Returns whether the text is a proper beginning of a text that can follow."""
-        is_begun = any(text.startswith(rest) for text in self.texts)
-        return is_begun or self._begun.fullmatch(rest) is not None
-
     def find(self, text: str, offset: int, quote: str) -> tuple[int, bool]:
-        """Finds the end of a string.
-
-        Returns:
-            up to which offset the text belongs to the string, and whether the string ends there; if
-            not, the rest is undecided until more text arrives.
-        """
+        """Finds the end of a string: up to which offset the text belongs to it, and whether it ends
+        there; if not, the rest is undecided until more text arrives."""
         while (offset := text.find(quote, offset)) >= 0:
             following = offset + len(quote)
             if self._whole.match(text, following):
                 return offset, True
-            if self._begins(text[following:]):
+            rest = text[following:]
+            is_begun = any(other.startswith(rest) for other in self.texts)
+            if is_begun or self._begun.fullmatch(rest):
                 return offset, False
             offset += 1
         return len(text), False
@@ -163,12 +128,8 @@ def _begin(before: str, after: str) -> str:
 def find_ends(
     format: Format, hole: KeywordArguments, names: Iterable[str], schema: Schema | None
 ) -> StringEnds:
-    """Returns the texts that can follow a string.
-
-    Args:
-        names: the names of all tools; empty: a call may have any name.
-        schema: the schema of the arguments; None: an unknown tool, which may have any key.
-    """
+    """Returns the texts that can follow a string. Without names, a call may have any name; without
+    a schema (of an unknown tool), any key."""
     around = find_enclosing_texts(format)
     known = tuple(names)
     objects = schema.objects if schema else []
@@ -187,58 +148,41 @@ def find_ends(
 
 @dataclass(frozen=True)
 class ChainContinuation:
-    """How a call may continue after a value.
-
-    Args:
-        text: the text that shows that the value has ended.
-        rest: everything after the text (and the key).
-        keys: if given, one of these keys follows the text.
-        condition: when this continuation is allowed, in a rule with a parameter.
-    """
+    """How a call may continue after a value: with a text that shows that it has ended, and one of
+    the keys (if given); in a rule with a parameter, on a condition."""
 
     text: str
-    rest: Expression = EMPTY
+    rest: ir.Expression = ir.EMPTY
     keys: Texts | None = None
     condition: Condition = ALWAYS
 
 
 @dataclass(frozen=True)
 class Value:
-    """The ways to write a value.
+    """How a value can be written: in forms that show their own end, as the text of raw strings."""
 
-    Args:
-        whole: the forms that show their own end; None: there are none.
-        raw: a terminal for the text of raw strings; None: there are none.
-    """
-
-    whole: Expression | None
-    raw: Expression | None
+    whole: ir.Expression | None
+    raw: ir.Expression | None
 
     @property
     def is_writable(self) -> bool:
-        """True if any value can be written."""
         return self.whole is not None or self.raw is not None
 
 
 class KeywordChain(CallChain):
-    """Adds the rules of calls with keyword arguments to a grammar.
-
-    Args:
-        hole: how the format writes the arguments.
-        format: the wire format.
-        spec: the calls. A raw string ends before a call of any of its `names`.
-    """
+    """Adds the rules of calls with keyword arguments. A raw string ends before a call of any name
+    of the spec."""
 
     def __init__(self, hole: KeywordArguments, format: Format, spec: CallsSpec):
         self.hole, self._format, self._spec = hole, format, spec
         self.values, self.builder = spec.values, spec.values.builder
         self.escaped = make_strings(hole.escaped, self.builder)
-        self._arguments: dict[str, Expression] = {}
+        self._arguments: dict[str, ir.Expression] = {}
 
     def calls(
         self, first: Sequence[FormatNode], *, spaced: bool = False, lead: str = ""
-    ) -> Expression:
-        options: list[Expression] = []
+    ) -> ir.Expression:
+        options: list[ir.Expression] = []
         for tool in self._spec.tools:
             text, rest = self._open(first, tool.name)
             if not text.startswith(lead):
@@ -246,41 +190,36 @@ class KeywordChain(CallChain):
             text = text.removeprefix(lead)
             head = self.builder.fixed(text)
             if spaced:
-                pattern = Pattern(f"{BLANK}{{0,{self._format.max_space}}}{escape_regex(text)}")
+                pattern = ir.Pattern(f"{BLANK}{{0,{self._format.max_space}}}{escape_regex(text)}")
                 head = self.builder.terminal(pattern, "CALL")
-            options.append(sequence(head, rest, self._call(tool)))
-        return self.builder.define(choice(options), "calls") if options else NOTHING
+            options.append(ir.sequence(head, rest, self._call(tool)))
+        return self.builder.define(ir.choice(options), "calls") if options else ir.NOTHING
 
-    def _open(self, nodes: Sequence[FormatNode], name: str) -> tuple[str, Expression]:
+    def _open(self, nodes: Sequence[FormatNode], name: str) -> tuple[str, ir.Expression]:
         """Returns what stands before the arguments of a call: the text up to its id or number, and
-        the rest from there on.
-
-        Args:
-            nodes: the nodes of the call that are not written yet.
-            name: the name of the tool.
-        """
-        texts, words = [""], list[Expression]()
+        the rest from there on."""
+        texts, words = [""], list[ir.Expression]()
         for node in nodes[: nodes.index(self.hole)]:
             match node:
-                case FormatLiteral(text) | Marker(text):
+                case Literal(text) | Marker(text):
                     texts[-1] += text
                 case Name():
                     texts[-1] += name
                 case CallId() | CallIndex():
-                    words.append(self.builder.terminal(Pattern(node.pattern), "ID"))
+                    words.append(self.builder.terminal(ir.Pattern(node.pattern), "ID"))
                     texts.append("")
                 case _:
                     raise TypeError("a call in Python has one hole for arguments")
-        rest: list[Expression] = []
+        rest: list[ir.Expression] = []
         for word, text in zip(words, texts[1:], strict=True):
             rest += [word, self.builder.fixed(text)]
-        return texts[0], sequence(*rest)
+        return texts[0], ir.sequence(*rest)
 
-    def _call(self, tool: Tool) -> Expression:
+    def _call(self, tool: Tool) -> ir.Expression:
         """Returns the arguments of a tool and everything after them."""
         if tool.name not in self._arguments:
             name = self.builder.reserve("arguments")
-            self._arguments[tool.name] = RuleReference(name)
+            self._arguments[tool.name] = ir.RuleReference(name)
             try:
                 ends = find_ends(self._format, self.hole, self._spec.names, tool.schema)
                 body = _Arguments(self, ends, tool.schema).write()
@@ -298,16 +237,16 @@ class KeywordChain(CallChain):
         for tool in self._spec.tools if self._spec.several else ():
             text, rest = self._open(self._format.call, tool.name)
             text = self.hole.last + around.closer + self._format.between + text
-            ways.append(ChainContinuation(text, sequence(rest, self._call(tool))))
+            ways.append(ChainContinuation(text, ir.sequence(rest, self._call(tool))))
         return ways
 
-    def finish(self, last: str) -> Expression:
+    def finish(self, last: str) -> ir.Expression:
         """Returns a rule for everything after the arguments; `last` is the text at their end."""
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         for way in self.ways_to_finish:
             text = last + way.text.removeprefix(self.hole.last)
-            options.append(sequence(self.builder.fixed(text), way.rest))
-        return self.builder.define(choice(options), "finished")
+            options.append(ir.sequence(self.builder.fixed(text), way.rest))
+        return self.builder.define(ir.choice(options), "finished")
 
 
 def _merge_ends(
@@ -324,19 +263,18 @@ def _merge_ends(
         longer = [other for other in ways if _is_prefix(way, other)]
         if any(_is_prefix(other, way) for other in ways):
             continue
-        rests: list[Expression] = []
+        rests: list[ir.Expression] = []
         for other in longer:
-            rests.append(sequence(builder.fixed(other.text[len(way.text) :]), other.rest))
-        if rests and way.rest == EMPTY:
-            way = replace(way, rest=optional(choice(rests)))
+            rests.append(ir.sequence(builder.fixed(other.text[len(way.text) :]), other.rest))
+        if rests and way.rest == ir.EMPTY:
+            way = replace(way, rest=ir.optional(ir.choice(rests)))
         elif rests:
-            way = replace(way, rest=choice([way.rest, *rests]))
+            way = replace(way, rest=ir.choice([way.rest, *rests]))
         merged.append(way)
     return merged
 
 
 def _is_prefix(way: ChainContinuation, other: ChainContinuation) -> bool:
-    """Returns whether the text of the other way begins with all of this one."""
     is_longer = len(other.text) > len(way.text) and other.text.startswith(way.text)
     has_keys = way.keys is not None or other.keys is not None
     return is_longer and not has_keys and other.condition == way.condition
@@ -349,19 +287,15 @@ class _Arguments:
         self._calls, self._hole, self._builder = calls, calls.hole, calls.builder
         self._ends, self._schema = ends, schema
 
-    def write(self) -> Expression:
-        """Returns the arguments of any of the tool's objects.
-
-        Raises:
-            SchemaError: none of them can be written.
-        """
+    def write(self) -> ir.Expression:
+        """Returns the arguments of any of the tool's objects; SchemaError: none can be written."""
         written = map(self._object, self._schema.objects)
         options = [option for option in written if option is not None]
         if not options:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
-        return choice(options)
+        return ir.choice(options)
 
-    def _object(self, node: Object) -> Expression | None:
+    def _object(self, node: Object) -> ir.Expression | None:
         """Returns the arguments of an object; None if too few of its keys can be written."""
         ordered = sort_properties(node, self._hole)
         properties = [declared for declared in ordered if self._can_write(declared)]
@@ -376,8 +310,9 @@ class _Arguments:
             return self._calls.finish(self._hole.empty)
         return self._write_ordered(extras, properties)
 
-    def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
-        """Returns the arguments in schema order."""
+    def _write_ordered(
+        self, extras: Sequence[Extra], properties: Sequence[Property]
+    ) -> ir.Expression:
         finish = self._calls.ways_to_finish
         ways = self._write_extras(extras, finish) if extras else []
         can_finish = True
@@ -391,12 +326,11 @@ class _Arguments:
         options = [self._begin(way) for way in self._find_starts(ways)]
         if can_finish:
             options.append(self._calls.finish(self._hole.empty))
-        return choice(options)
+        return ir.choice(options)
 
     def _continue(
-        self, member: Property | Extra, value: Expression, condition: Condition = ALWAYS
+        self, member: Property | Extra, value: ir.Expression, condition: Condition = ALWAYS
     ) -> ChainContinuation:
-        """Returns the continuation with another argument."""
         item = self._hole.item
         if isinstance(member, Extra):
             return ChainContinuation(item, value, member.keys, condition)
@@ -409,16 +343,15 @@ class _Arguments:
         """Returns an expression for any number of undeclared arguments, after the declared ones."""
         names = [self._builder.reserve("extra") for _ in extras]
         pairs = list(zip(names, extras, strict=True))
-        ways = [self._continue(extra, RuleReference(name)) for name, extra in pairs]
+        ways = [self._continue(extra, ir.RuleReference(name)) for name, extra in pairs]
         for name, extra in pairs:
             self._builder.fill(name, self._write_value(self._read(extra.node), [*ways, *finish]))
         return ways
 
     def _write_unordered(
         self, extras: Sequence[Extra], properties: Sequence[Property], members: Unordered
-    ) -> Expression:
-        """Arguments in any order. The parameter of the rules holds which arguments are written
-        already."""
+    ) -> ir.Expression:
+        """Arguments in any order. The parameter of the rules holds which are written already."""
         hints: dict[Value, str] = {}
 
         def find_hint(node: Node) -> str:
@@ -426,38 +359,40 @@ class _Arguments:
 
         ways: list[ChainContinuation] = []
         for i, declared in enumerate(properties):
-            value = RuleReference(find_hint(declared.node), members.after(i))
+            value = ir.RuleReference(find_hint(declared.node), members.after(i))
             ways.append(self._continue(declared, value, members.can_add[i]))
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
-                ways.append(self._continue(extra, RuleReference(hint, argument), condition))
+                ways.append(self._continue(extra, ir.RuleReference(hint, argument), condition))
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
         begin.append((self._calls.finish(self._hole.empty), members.can_end))
         follow = [(self._begin(way), way.condition) for way in ways]
         follow.append((self._calls.finish(self._hole.last), members.can_end))
-        bodies = {"start": guarded(begin), "follow": guarded(follow)}
+        bodies = {"start": ir.guarded(begin), "follow": ir.guarded(follow)}
         for way in self._calls.ways_to_finish:
             ways.append(replace(way, condition=members.can_end))
         for value, hint in hints.items():
             bodies.update(self._write_parametric(value, hint, ways))
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
-        return self._builder.enter(RuleReference(names["start"], ZERO))
+        return self._builder.enter(ir.RuleReference(names["start"], ir.ZERO))
 
     def _write_parametric(
         self, value: Value, hint: str, ways: Sequence[ChainContinuation]
-    ) -> Mapping[str, Expression]:
+    ) -> Mapping[str, ir.Expression]:
         """Returns the rules of a family for a value and the text after it."""
-        options: list[Expression] = []
-        bodies: dict[str, Expression] = {}
+        options: list[ir.Expression] = []
+        bodies: dict[str, ir.Expression] = {}
         if value.whole is not None:
-            options.append(sequence(value.whole, RuleReference("follow", KEEP)))
+            options.append(ir.sequence(value.whole, ir.RuleReference("follow", KEEP)))
         if value.raw is not None:
-            options.append(sequence(Literal(self._hole.quote), RuleReference(f"raw_{hint}", KEEP)))
+            options.append(
+                ir.sequence(ir.Literal(self._hole.quote), ir.RuleReference(f"raw_{hint}", KEEP))
+            )
             ends = _merge_ends(ways, self._builder)
-            ended = [(sequence(self._end(value.raw, w), w.rest), w.condition) for w in ends]
-            bodies[f"raw_{hint}"] = guarded(ended)
-        return {hint: choice(options), **bodies}
+            ended = [(ir.sequence(self._end(value.raw, w), w.rest), w.condition) for w in ends]
+            bodies[f"raw_{hint}"] = ir.guarded(ended)
+        return {hint: ir.choice(options), **bodies}
 
     def _find_starts(self, ways: Sequence[ChainContinuation]) -> list[ChainContinuation]:
         """Returns the ways to write the first argument, which has a different text before it."""
@@ -465,20 +400,14 @@ class _Arguments:
         return [replace(way, text=first + way.text.removeprefix(item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
-        """Returns whether the argument can be written.
-
-        Raises:
-            SchemaError: it is required, but cannot be written.
-        """
-        pointer = f"/properties/{escape(declared.key)}"
+        """Returns whether the argument can be written; SchemaError: it is required, but cannot."""
         if not is_key(declared.key, self._hole):
-            hint = "Rename it, or use a model with a JSON format"
-            message = f"the key {declared.key!r} cannot be written in such a call"
-            raise SchemaError(message, where=pointer, hint=hint)
+            raise refuse_key(declared.key, "in such a call")
         if self._read(declared.node).is_writable:
             return True
         if declared.required:
-            raise SchemaError("none of its values can be written in such a call", where=pointer)
+            where = f"/properties/{escape(declared.key)}"
+            raise SchemaError("none of its values can be written in such a call", where=where)
         return False
 
     def _find_extras(self, node: Object) -> list[Extra]:
@@ -495,9 +424,8 @@ class _Arguments:
         return found
 
     def _read(self, node: Node) -> Value:
-        """Finds the ways to write a value."""
         calls, definitions = self._calls, self._schema.definitions
-        strings, words, options = list[String](), list[str](), list[Expression | None]()
+        strings, words, options = list[String](), list[str](), list[ir.Expression | None]()
         for branch in flatten(node, definitions):
             for part in ONE_TYPE if isinstance(branch, AnyValue) else (branch,):
                 match part:
@@ -519,59 +447,56 @@ class _Arguments:
             if strings:
                 raw = self._raw(strings, words)
             else:
-                options += [Literal(quote + word + quote) for word in words]
+                options += [ir.Literal(quote + word + quote) for word in words]
         written = [option for option in options if option is not None]
-        whole = self._builder.define(choice(written), "plain") if written else None
+        whole = self._builder.define(ir.choice(written), "plain") if written else None
         return Value(whole=whole, raw=raw)
 
-    def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> Expression:
-        """Returns a terminal for raw strings."""
+    def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> ir.Expression:
         texts = [write_text(node) for node in nodes]
         if words:
-            texts.append(Pattern(match_any(words)))
+            texts.append(ir.Pattern(match_any(words)))
         named = [self._builder.terminal(text, "TEXT") for text in dict.fromkeys(texts)]
-        return self._builder.terminal(intersection(choice(named), self._endless), "RAW")
+        return self._builder.terminal(ir.intersection(ir.choice(named), self._endless), "RAW")
 
     @cached_property
-    def _endless(self) -> Expression:
-        """Texts that do not contain the end of a string. One shared rule, since it lists the keys
-        of all tools."""
-        return exclude_beginning(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
+    def _endless(self) -> ir.Expression:
+        """Texts without the end of a string. One shared rule, since it lists the keys of all
+        tools."""
+        return ir.exclude_beginning(f"(?s:.*){self._ends.write_regex(self._hole.quote)}")
 
-    def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
+    def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> ir.Expression:
         """Returns a rule for a value and everything after it."""
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         if value.whole is not None:
             follow = self._builder.define(self._follow(ways), "follow")
-            options.append(sequence(value.whole, follow))
+            options.append(ir.sequence(value.whole, follow))
         if value.raw is not None:
             ends = _merge_ends(ways, self._builder)
-            ended = [sequence(self._end(value.raw, way), way.rest) for way in ends]
-            options.append(sequence(Literal(self._hole.quote), choice(ended)))
-        return self._builder.define(choice(options), "value")
+            ended = [ir.sequence(self._end(value.raw, way), way.rest) for way in ends]
+            options.append(ir.sequence(ir.Literal(self._hole.quote), ir.choice(ended)))
+        return self._builder.define(ir.choice(options), "value")
 
-    def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
+    def _follow(self, ways: Sequence[ChainContinuation]) -> ir.Expression:
         """Returns the continuations after a value that shows its own end."""
         options = [self._begin(way) for way in ways]
         finish = [self._begin(way) for way in self._calls.ways_to_finish]
         if options[-len(finish) :] == finish:  # a shared rule, since it may be long
             options[-len(finish) :] = [self._calls.finish(self._hole.last)]
-        return choice(options)
+        return ir.choice(options)
 
-    def _begin(self, way: ChainContinuation) -> Expression:
+    def _begin(self, way: ChainContinuation) -> ir.Expression:
         if way.keys is None:
-            return sequence(self._builder.fixed(way.text), way.rest)
-        return sequence(self._key(way.text, way.keys), way.rest)
+            return ir.sequence(self._builder.fixed(way.text), way.rest)
+        return ir.sequence(self._key(way.text, way.keys), way.rest)
 
-    def _key(self, before: str, keys: Texts) -> Expression:
-        """Returns an expression for one of the keys, with the text before it and after it, as one
-        terminal."""
+    def _key(self, before: str, keys: Texts) -> ir.Expression:
+        """Returns one of the keys, with the text before it and after it, as one terminal."""
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
-    def _end(self, raw: Expression, way: ChainContinuation) -> Expression:
-        """Returns an expression for a raw string and the text that ends it: a special token, or a
-        lazy terminal."""
+    def _end(self, raw: ir.Expression, way: ChainContinuation) -> ir.Expression:
+        """Returns a raw string and the text that ends it: a special token, or a lazy terminal."""
         if way.keys is None:
             return self._builder.end_raw(raw, self._hole.quote + way.text)
         key = self._key(self._hole.quote + way.text, way.keys)
-        return self._builder.lazy(sequence(raw, key), "text")
+        return self._builder.lazy(ir.sequence(raw, key), "text")

@@ -8,9 +8,8 @@ from grammars.regex.writing import escape_regex
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import CutError, NotACallError, Steps
 from grammars.spelling.names import BLANK, WORD, is_name, is_word
-from grammars.spelling.reading import read_json
 from grammars.spelling.styles import sort_keys, spell
-from grammars.spelling.value_reader import ValueReader
+from grammars.spelling.value_reader import ValueReader, read_json
 from grammars.turn_grammar.arguments.keyword_rules import (
     KeywordChain,
     find_enclosing_texts,
@@ -31,8 +30,6 @@ from grammars.wire.nodes import JsonStyle, KeywordArguments
 
 
 class KeywordKind(ArgumentsKind):
-    """Arguments by keyword."""
-
     def __init__(self, hole: KeywordArguments, format: Format):
         super().__init__(format)
         self._hole = hole
@@ -95,14 +92,7 @@ def _spell(value: Json, hole: KeywordArguments) -> str:
 
 
 class _KeywordReader:
-    """Reads the arguments of one call, up to the text after them.
-
-    Args:
-        hole: how the format writes the arguments.
-        format: the wire format.
-        source: where the call is read from.
-        parts: those of the call that have been read; they get the arguments.
-    """
+    """Reads the arguments of one call into its parts, up to the text after them."""
 
     def __init__(
         self, hole: KeywordArguments, format: Format, source: CallSource, parts: CallParts
@@ -121,7 +111,9 @@ class _KeywordReader:
         rest = hole.empty
         more = yield from self._has_more(hole.first, hole.empty + self._closer)
         while more:
-            key = yield from self._read_key()
+            after_key = hole.after_key  # the whole text, since a key may contain a colon
+            key = yield from self._buffer.name_before(after_key, "\n<,()[]{}\"'")
+            yield from self._buffer.literal(after_key)
             yield from self._read_value(key)
             more = yield from self._has_more(hole.item, hole.last + self._closer)
             rest = hole.last
@@ -150,8 +142,7 @@ class _KeywordReader:
         return True
 
     def _begins_exactly(self, before: str) -> Steps[bool]:
-        """Returns the same if the end is not visible. White space must match exactly; the text may
-        end."""
+        """Returns the same if the end is not visible: white space must match, or the text end."""
         try:
             found = yield from self._buffer.begins(before)
         except CutError:
@@ -162,12 +153,6 @@ class _KeywordReader:
             self._buffer.take(len(before))
         return found
 
-    def _read_key(self) -> Steps[str]:
-        after = self._hole.after_key  # the whole text, since a key may contain a colon
-        key = yield from self._buffer.name_before(after, "\n<,()[]{}\"'")
-        yield from self._buffer.literal(after)
-        return key
-
     def _read_value(self, key: str) -> Steps[None]:
         own, escaped = self._hole.quote, self._hole.escaped
         yield from self._buffer.space()
@@ -175,19 +160,15 @@ class _KeywordReader:
         is_raw = bool(own) and first == own
         self._arguments.open(key, is_text=is_raw or first in escaped.quotes)
         if is_raw:
-            yield from self._read_raw(own)
+            self._buffer.take(len(own))
+            find_end = partial(self._ends.find, quote=own)
+            yield from self._buffer.until_end(find_end, self._arguments.feed)
+            self._buffer.take(len(own))
         elif first in escaped.quotes:
             self._arguments.feed((yield from self._read_string(escaped)))
         else:
             self._arguments.feed((yield from self._read_other(first)))
         self._arguments.close_raw()
-
-    def _read_raw(self, quote: str) -> Steps[None]:
-        """Reads a raw string with its quotes."""
-        self._buffer.take(len(quote))
-        find_end = partial(self._ends.find, quote=quote)
-        yield from self._buffer.until_end(find_end, self._arguments.feed)
-        self._buffer.take(len(quote))
 
     def _read_string(self, style: JsonStyle) -> Steps[str]:
         """Reads a Python string; returns its source text if it has unknown escapes."""
@@ -199,7 +180,6 @@ class _KeywordReader:
             return "".join(parts)[1:-1]
 
     def _read_other(self, first: str) -> Steps[str]:
-        """Reads the text of a value that is not a string."""
         if first in "[{":
             try:
                 return (yield from self._buffer.value(ValueReader(self._hole.style, keeps=True)))
@@ -219,7 +199,7 @@ class _KeywordReader:
         return text.strip()
 
     def _next(self) -> Steps[str]:
-        """Returns the next character. "" at the end of the text, if only that ends the
+        """Returns the next character; "" at the end of the text, if only that ends the
         arguments."""
         try:
             return (yield from self._buffer.need())

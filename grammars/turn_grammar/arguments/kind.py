@@ -47,11 +47,8 @@ class CallParts:
     is_held: bool = False
 
     def find_id(self) -> str | None:
-        """Returns the id of the call; made from the number if the format counts calls.
-
-        Raises:
-            NotACallError: the index is not a number.
-        """
+        """Returns the id, made from the number if the format counts calls; NotACallError: it is
+        none."""
         if self.counter is None:
             return self.id
         if not self.index.isdigit():
@@ -63,14 +60,8 @@ class CallParts:
 
 @dataclass(frozen=True)
 class CallSource:
-    """Where a call is read from.
-
-    Args:
-        buffer: the text.
-        tools: the tools of the request, by name.
-        recover: also read common variants: a missing closer, other keys.
-        sink: receives the name and the arguments of a call while it is read.
-    """
+    """Where a call is read from, and what receives its name and arguments meanwhile. In recovery,
+    also common variants are read: a missing closer, other keys."""
 
     buffer: Buffer
     tools: Mapping[str, Tool]
@@ -78,18 +69,12 @@ class CallSource:
     sink: CallSink
 
     def find_schema(self, name: str) -> Schema | None:
-        """Returns the schema of a tool's arguments; None: no such tool is offered."""
         return self.tools[name].schema if name in self.tools else None
 
 
 @dataclass(frozen=True)
 class CallToWrite:
-    """A call whose arguments are rendered.
-
-    Args:
-        tools: the offered tools, by name.
-        where: the JSON pointer to the arguments.
-    """
+    """A call whose arguments are rendered; `where` is the JSON pointer to them."""
 
     name: str
     arguments: Mapping[str, Json]
@@ -98,24 +83,15 @@ class CallToWrite:
 
     @property
     def schema(self) -> Schema | None:
-        """The schema of the arguments; None: no such tool is offered."""
         return self.tools[self.name].schema if self.name in self.tools else None
 
     def at(self, key: str) -> str:
-        """Returns the JSON pointer to an argument."""
         return f"{self.where}/{escape(key)}"
 
 
 @dataclass(frozen=True)
 class CallsSpec:
-    """What the rules of arguments are built from.
-
-    Args:
-        tools: the tools that may be called.
-        names: the names of all tools.
-        several: several calls may follow each other.
-        values: writes values in the style of the kind into the grammar that is being built.
-    """
+    """What the rules of arguments are built from. The names are those of all tools."""
 
     tools: Sequence[Tool]
     names: Sequence[str]
@@ -124,31 +100,20 @@ class CallsSpec:
 
 
 class CallChain(ABC):
-    """The rules of all calls of a turn, for a kind whose values end only where the text after them
-    begins."""
+    """The rules of all calls of a turn, if values end only where the text after them begins."""
 
     @abstractmethod
     def calls(
         self, first: Sequence[FormatNode], *, spaced: bool = False, lead: str = ""
     ) -> Expression:
-        """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls.
-        NOTHING: no call begins with the lead.
-
-        Args:
-            first: the nodes of the first call that are not written yet.
-            spaced: allow white space before the call. It is in one terminal with the call:
-                otherwise content that begins with white space would win over a terminal of white
-                space alone.
-            lead: what the prompt has written of the call.
-        """
+        """Returns a rule for the calls of a turn, from the first nodes to the closer of the calls;
+        NOTHING: no call begins with the lead. White space before the call (`spaced`) is in one
+        terminal with it: otherwise content that begins with white space would win over one of white
+        space alone."""
 
 
 class ArgumentsKind(ABC):
-    """How a format writes the arguments of a call.
-
-    Args:
-        format: the wire format.
-    """
+    """How a format writes the arguments of a call."""
 
     def __init__(self, format: Format):
         self.format = format
@@ -169,14 +134,9 @@ class ArgumentsKind(ABC):
 
     @abstractmethod
     def read(self, source: CallSource, parts: CallParts) -> Steps[None]:
-        """Reads the arguments of a call into its parts.
-
-        Raises:
-            DeepJsonError: they are nested too deeply. All of their text has been taken: the reader
-                goes on behind them.
-            NotACallError: the text is something else.
-            CutError: the text ends in the arguments.
-        """
+        """Reads the arguments of a call into its parts. Raises NotACallError, CutError, and
+        DeepJsonError if they are nested too deeply: then all of their text has been taken, and the
+        reader goes on behind it."""
 
     @property
     @abstractmethod
@@ -186,7 +146,6 @@ class ArgumentsKind(ABC):
 
     @property
     def closers(self) -> tuple[str, ...]:
-        """The texts that close values and arguments."""
         return ()
 
     def list_starts(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
@@ -201,11 +160,8 @@ class ArgumentsKind(ABC):
 
     @abstractmethod
     def write(self, call: CallToWrite) -> str:
-        """Returns the arguments of a call.
-
-        Raises:
-            RenderError: they could be read back as something else; `where` names the part.
-        """
+        """Returns the arguments of a call; RenderError: they could be read back as something
+        else."""
 
     def open_call(self, name: str, id: str | None) -> Sequence[Piece]:
         """Returns what the kind writes before the arguments beside other nodes: name and id, if
@@ -228,11 +184,7 @@ class ArgumentsKind(ABC):
         return is_name(name)
 
     def check_name(self, name: str) -> None:
-        """Raises an error for a name that would be parsed as another one.
-
-        Raises:
-            ToolError: a character in it could end it, or content begins like a call with this name.
-        """
+        """Raises ToolError for a name that would be parsed as another one, or begins content."""
         if Name() not in self.format.call:
             return
         if not self.can_name(name):
@@ -245,5 +197,4 @@ class ArgumentsKind(ABC):
         return f"format {self.format.name} cannot write the name {name!r}"
 
     def begins_content(self, text: str) -> bool:
-        """Returns whether content may begin with this text."""
         return any(content.opener.startswith(text) for content in self.format.contents)

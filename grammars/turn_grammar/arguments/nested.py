@@ -7,7 +7,6 @@ grammar cannot compare two names.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import itemgetter
 from typing import cast
 
@@ -38,10 +37,9 @@ from grammars.schema.numbers import Reading, are_equal, find_whole, is_within
 from grammars.schema.text_members import TextMembers, find_texts
 from grammars.spelling.buffer import CutError, NotACallError, Steps
 from grammars.spelling.coerce import read_words
-from grammars.spelling.parts import take_apart
-from grammars.spelling.reading import DeepJsonError
 from grammars.spelling.styles import spell, spell_scalar
-from grammars.spelling.types import ONE_TYPE, has_type, list_types, split_types
+from grammars.spelling.types import ONE_TYPE, has_type, list_types, split_types, take_apart
+from grammars.spelling.value_reader import DeepJsonError
 from grammars.turn_grammar.arguments.kind import (
     ArgumentRules,
     ArgumentsKind,
@@ -51,19 +49,7 @@ from grammars.turn_grammar.arguments.kind import (
     CallToWrite,
 )
 from grammars.turn_grammar.arguments.stream import ArgumentStream
-from grammars.turn_grammar.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    Expression,
-    Literal,
-    Repeat,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    intersection,
-    optional,
-    sequence,
-)
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.members import MemberRules, write_items
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,
@@ -72,6 +58,7 @@ from grammars.turn_grammar.values import (
     admits_empty_text,
     match_scalar,
     match_texts,
+    refuse_key,
 )
 from grammars.wire.format import MAX_NAME_LENGTH, Format, is_taggable
 from grammars.wire.nodes import JsonStyle, NestedArguments
@@ -83,8 +70,6 @@ _ANYTHING = AnyValue()
 
 
 class NestedKind(ArgumentsKind):
-    """Arguments between nested tags."""
-
     def __init__(self, hole: NestedArguments, format: Format):
         super().__init__(format)
         self._hole = hole
@@ -127,17 +112,7 @@ class Tree:
 
 
 def _is_key(key: str) -> bool:
-    """Returns whether a tag can have this name."""
     return is_taggable(key) and not key.startswith("/")
-
-
-def _is_writable(value: Json, hole: NestedArguments) -> bool:
-    """Returns whether a constant can stand between tags."""
-    try:
-        _grow_tree(value, hole, "")
-    except RenderError:
-        return False
-    return True
 
 
 def _find_extras(node: Object, hole: NestedArguments) -> list[Extra]:
@@ -151,11 +126,7 @@ def _find_extras(node: Object, hole: NestedArguments) -> list[Extra]:
 
 
 def _grow_tree(value: Json, hole: NestedArguments, where: str) -> Tree:
-    """Returns the tags of a value.
-
-    Raises:
-        RenderError: a key or a text cannot be written between tags.
-    """
+    """Returns the tags of a value; RenderError: a key or text cannot be written between tags."""
     match value:
         case str():
             if (value + hole.mark).find(hole.mark) != len(value):
@@ -188,13 +159,7 @@ def _write_tree(tree: Tree, hole: NestedArguments) -> str:
 
 
 class _NestedReader:
-    """Reads the arguments of a call, up to the closing tag after them.
-
-    Args:
-        hole: how the format writes the arguments.
-        source: where the call is read from.
-        schema: the schema of the arguments; None: an unknown tool.
-    """
+    """Reads the arguments of a call, up to the closing tag after them."""
 
     def __init__(self, hole: NestedArguments, source: CallSource, schema: Schema | None):
         self._hole = hole
@@ -204,7 +169,6 @@ class _NestedReader:
         self._is_deep = False
 
     def read(self, parts: CallParts) -> Steps[None]:
-        """Reads all arguments into the parts of the call."""
         tree, mark = Tree(), self._hole.mark
         while True:
             yield from self._buffer.space()
@@ -275,12 +239,7 @@ class _NestedReader:
 
 
 class TreeReader:
-    """Converts trees to values by a schema.
-
-    Args:
-        hole: how the format writes the arguments.
-        schema: of the arguments; None: an unknown tool.
-    """
+    """Converts trees to values by the schema of a tool; None: it is not known."""
 
     def __init__(self, hole: NestedArguments, schema: Schema | None):
         self._item = hole.item
@@ -335,7 +294,10 @@ class TreeReader:
             case String() if not tree.members:
                 return tree.text, node.accepts(tree.text)
             case Number() | Boolean() | Null() if not tree.members:
-                for value in map(partial(_settle, node=node), read_words(tree.text)):
+                is_integer = isinstance(node, Number) and node.integer
+                for word in read_words(tree.text):
+                    whole = find_whole(word) if is_integer else None  # of a float such as 2.0
+                    value = word if whole is None else whole
                     if has_type(value, list_types(node)):
                         return value, not isinstance(node, Number) or is_within(value, node.bounds)
                 return None
@@ -363,7 +325,6 @@ class TreeReader:
         return values, fits and all(p.key in values for p in node.properties if p.required)
 
     def _spells(self, tree: Tree, value: Json) -> bool:
-        """Returns whether the tree is a spelling of the value."""
         match value:
             case str():
                 return not tree.members and tree.text == value
@@ -384,68 +345,52 @@ class TreeReader:
 
 
 def _find_fitting(readings: Sequence[Reading]) -> Reading:
-    """Returns the first reading that fits, or else the first one."""
     return next((reading for reading in readings if reading[1]), readings[0])
-
-
-def _settle(value: Json, node: Flat) -> Json:
-    """Returns the value; a float that is an integer becomes one if the node requires it."""
-    is_whole = isinstance(node, Number) and node.integer
-    whole = find_whole(value) if is_whole else None
-    return value if whole is None else whole
 
 
 # The grammar.
 
 
 def _spell_words(value: Json) -> tuple[str, ...]:
-    """Returns all spellings of a constant other than lists and objects."""
     return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())
 
 
 class NestedRules:
-    """Adds the rules of a tool's arguments to a grammar.
-
-    Args:
-        hole: how the format writes the arguments.
-        values: writes other values into the grammar that is being built.
-        schema: of the arguments.
-    """
+    """Adds the rules of a tool's arguments to a grammar."""
 
     def __init__(self, hole: NestedArguments, values: Values, schema: Schema):
         self._hole, self._values, self._builder = hole, values, values.builder
         self._schema, self._definitions = schema, schema.definitions
         self._valued: dict[int, tuple[Node, bool]] = {}  # by the id of the node
         # By the id of the node (so the node is kept), the tag, and `beside_text`.
-        self._known: dict[tuple[int | None, str | None, bool], tuple[Node, Expression]] = {}
+        self._known: dict[tuple[int | None, str | None, bool], tuple[Node, ir.Expression]] = {}
 
-    def arguments(self) -> Expression:
-        """Returns all arguments of the tool; EMPTY if there can be none.
-
-        Raises:
-            SchemaError: a key or value cannot be written.
-        """
+    def arguments(self) -> ir.Expression:
+        """Returns all arguments; EMPTY if there can be none. SchemaError: one cannot be written."""
         texts = find_texts(self._schema.objects, self._definitions)
         objects = [node for node in self._schema.objects if self._can_write(node)]
         if self._schema.objects and not objects:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         options = [self._members(node, texts) for node in objects]
-        some = [option for option in options if option != EMPTY]
+        some = [option for option in options if option != ir.EMPTY]
         if not some:
-            return EMPTY
-        body = choice(some)
+            return ir.EMPTY
+        body = ir.choice(some)
         if len(some) < len(options):
-            body = optional(body)
+            body = ir.optional(body)
         return self._builder.define(body, "arguments")
 
     # What can be written of a node.
 
     def _can_write(self, node: Flat) -> bool:
-        """Returns whether the format can write a value of this type. It cannot write an object that
-        requires more keys than it can write."""
+        """Returns whether a value of this type can be written, with all keys that it requires."""
         match node:
             case Constant(values):
-                return _is_writable(values[0], self._hole)
+                try:
+                    _grow_tree(values[0], self._hole, "")
+                except RenderError:
+                    return False
+                return True
             case Object():
                 members = self._arrange(node)
                 return not isinstance(members, Unordered) or members.is_possible
@@ -466,7 +411,6 @@ class NestedRules:
         return [p for p in node.properties if p.required or self._has_value(p.node)]
 
     def _has_value(self, node: Node) -> bool:
-        """Returns whether the format can write a value of this node."""
         if id(node) not in self._valued:
             self._valued[id(node)] = node, True  # what contains itself is asked about once
             options = split_types(flatten(node, self._definitions))
@@ -475,21 +419,17 @@ class NestedRules:
 
     # Values.
 
-    def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> Expression:
-        """Returns a value and its closing tag.
-
-        Args:
-            tag: the name of the tag; None: any name.
-            beside_text: in another object that may stand here, the same member may be text.
-        """
+    def _element(self, node: Node, tag: str | None, *, beside_text: bool = False) -> ir.Expression:
+        """Returns a value and its closing tag; None: with any name. `beside_text`: in another
+        object that may stand here, the same member may be text."""
         key = (None if isinstance(node, AnyValue) else id(node), tag, beside_text)
         if key not in self._known:
             name = self._builder.reserve("value")
-            self._known[key] = node, RuleReference(name)
+            self._known[key] = node, ir.RuleReference(name)
             self._builder.fill(name, self._value(node, tag, beside_text=beside_text))
         return self._known[key][1]
 
-    def _value(self, node: Node, tag: str | None, *, beside_text: bool) -> Expression:
+    def _value(self, node: Node, tag: str | None, *, beside_text: bool) -> ir.Expression:
         flat = list(split_types(flatten(node, self._definitions)))
         nodes = [branch for branch in flat if self._can_write(branch)]
         objects = [branch for branch in nodes if isinstance(branch, Object)]
@@ -500,34 +440,32 @@ class NestedRules:
         strings = [branch for branch in nodes if isinstance(branch, String)]
         is_free = any(string.is_free for string in strings)
         members_of_text = find_texts(objects, self._definitions)
-        texts: list[Expression] = []
-        options: list[Expression] = []
+        texts: list[ir.Expression] = []
+        options: list[ir.Expression] = []
         for branch in nodes:
             text = self._match_text(branch) if beside_text or strings else None
             if text is None:
-                options.append(sequence(self._body(branch, members_of_text), self._close(tag)))
+                options.append(ir.sequence(self._body(branch, members_of_text), self._close(tag)))
             else:
-                texts.append(ANY_TEXT if is_free else text)
+                texts.append(ir.ANY_TEXT if is_free else text)
         if texts:
             can_be_empty = any(map(admits_empty_text, nodes))
             options.append(self._write_text(texts, tag, can_be_empty=can_be_empty))
-        return choice(options)
+        return ir.choice(options)
 
-    def _close(self, tag: str | None) -> Expression:
-        """Returns a closing tag."""
+    def _close(self, tag: str | None) -> ir.Expression:
         if tag is not None:
             return self._builder.fixed(self._hole.close(tag))
         return self._any_tag("</", Texts((_KEY,)))
 
-    def _any_tag(self, before: str, keys: Texts) -> Expression:
-        """Returns a tag with any of these keys."""
+    def _any_tag(self, before: str, keys: Texts) -> ir.Expression:
         mark = self._hole.mark
         if mark in self._builder.ids:
             terminal = self._builder.terminal(match_texts(keys.wrap(before, ">")), "TAG")
-            return sequence(self._builder.fixed(mark), terminal)
+            return ir.sequence(self._builder.fixed(mark), terminal)
         return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
-    def _match_text(self, node: Flat) -> Expression | None:
+    def _match_text(self, node: Flat) -> ir.Expression | None:
         """Returns the texts of a node, for a terminal; None if they are not regular. If another
         branch is text, all branches must be, since the lexer cannot tell them apart."""
         if isinstance(node, Constant) and isinstance(node.values[0], list | dict):
@@ -535,34 +473,29 @@ class NestedRules:
         return match_scalar(node, self._values, _spell_words)
 
     def _write_text(
-        self, texts: Sequence[Expression], tag: str | None, *, can_be_empty: bool
-    ) -> Expression:
-        """Returns an expression for raw text and its closing tag."""
+        self, texts: Sequence[ir.Expression], tag: str | None, *, can_be_empty: bool
+    ) -> ir.Expression:
         mark, builder = self._hole.mark, self._builder
-        without = exclude_beginning(f"(?s:.*){escape_regex(mark)}")
-        raw = builder.terminal(intersection(choice(texts), without), "RAW")
+        without = ir.exclude_beginning(f"(?s:.*){escape_regex(mark)}")
+        raw = builder.terminal(ir.intersection(ir.choice(texts), without), "RAW")
         closing = mark + "</" if tag is None else self._hole.close(tag)
         if builder.begins_with_token(closing):
             some = builder.up_to_token(raw, empty=can_be_empty)
-            return sequence(some, self._close(tag))
+            return ir.sequence(some, self._close(tag))
         if tag is None:
-            return builder.lazy(sequence(raw, self._close(None)), "text")
+            return builder.lazy(ir.sequence(raw, self._close(None)), "text")
         return builder.end_raw(raw, closing)
 
-    def _body(self, node: Flat, texts: TextMembers) -> Expression:
-        """Returns an expression for a value that is not text.
-
-        Args:
-            node: the value.
-            texts: the members that may be text in another object that may stand here.
-        """
+    def _body(self, node: Flat, texts: TextMembers) -> ir.Expression:
+        """Returns a value that is no text; `texts` may be text in another object that may stand
+        here."""
         match node:
             case Array():
                 return self._items(node)
             case Object():
                 return self._members(node, texts)
             case Constant((str() as text,)):
-                return Literal(text) if text else EMPTY
+                return ir.Literal(text) if text else ir.EMPTY
             case Constant(values) if isinstance(values[0], list | dict):
                 return self._body(cast(Flat, take_apart(values[0])), texts)
             case _:
@@ -570,57 +503,53 @@ class NestedRules:
 
     # Items and members.
 
-    def _items(self, node: Array) -> Expression:
+    def _items(self, node: Array) -> ir.Expression:
         if node.contains is not None:  # the parser could read a text as an item of another type
             message = "what a list has to contain cannot be written between tags"
             raise SchemaError(message, where="", hint="Leave it out, or use a JSON format")
         counted = find_items(node)
         if counted is not None:
             values = {id(item): self._item(item) for item in counted.nodes}
-            body = write_items(counted, values, comma=EMPTY, builder=self._builder)
-            return optional(body) if counted.may_end(counted.start) else body
+            body = write_items(counted, values, comma=ir.EMPTY, builder=self._builder)
+            return ir.optional(body) if counted.may_end(counted.start) else body
         most = node.max_items
         count = len(node.prefix) if most is None else min(len(node.prefix), most)
-        body = EMPTY
+        body = ir.EMPTY
         if node.items is not None and (most is None or most > count):
             fewest = max(0, node.min_items - count)
-            body = Repeat(self._item(node.items), fewest, None if most is None else most - count)
+            body = ir.Repeat(self._item(node.items), fewest, None if most is None else most - count)
         for i in reversed(range(count)):
-            body = sequence(self._item(node.prefix[i]), body)
+            body = ir.sequence(self._item(node.prefix[i]), body)
             if i >= node.min_items:
-                body = optional(body)
+                body = ir.optional(body)
         return body
 
-    def _item(self, node: Node) -> Expression:
-        """Returns an item and its tags."""
+    def _item(self, node: Node) -> ir.Expression:
         name = self._hole.item
-        return sequence(self._builder.fixed(self._hole.open(name)), self._element(node, name))
+        return ir.sequence(self._builder.fixed(self._hole.open(name)), self._element(node, name))
 
-    def _members(self, node: Object, texts: TextMembers) -> Expression:
+    def _members(self, node: Object, texts: TextMembers) -> ir.Expression:
         """Returns the members of an object; EMPTY if there can be none."""
         members = self._arrange(node)
         if isinstance(members, Unordered) and not members.is_possible:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
         properties = self._list_declared(node)
         declared = [self._member(p, beside_text=texts.has(p)) for p in properties]
-        extras: list[Expression] = []
+        extras: list[ir.Expression] = []
         for extra in _find_extras(node, self._hole):
             element = self._element(extra.node, None, beside_text=texts.extras)
-            extras.append(sequence(self._any_tag("<", extra.keys), element))
-        extra = self._builder.define(choice(extras), "extra") if extras else None
-        rules = MemberRules(declared, extra, comma=EMPTY, builder=self._builder)
+            extras.append(ir.sequence(self._any_tag("<", extra.keys), element))
+        extra = self._builder.define(ir.choice(extras), "extra") if extras else None
+        rules = MemberRules(declared, extra, comma=ir.EMPTY, builder=self._builder)
         written = rules.write(properties, members)
-        return written.body if written.required else optional(written.body)
+        return written.body if written.required else ir.optional(written.body)
 
-    def _member(self, declared: Property, *, beside_text: bool) -> Expression:
-        """Returns a declared member and its tags."""
+    def _member(self, declared: Property, *, beside_text: bool) -> ir.Expression:
         key, pointer = declared.key, f"/properties/{escape(declared.key)}"
         if not _is_key(key):
-            hint = "Rename it, or use a model with a JSON format"
-            message = f"the key {key!r} cannot be written between tags"
-            raise SchemaError(message, where=pointer, hint=hint)
+            raise refuse_key(key, "between tags")
         try:
             value = self._element(declared.node, key, beside_text=beside_text)
         except SchemaError as e:
             raise SchemaError(e.message, where=pointer + (e.where or ""), hint=e.hint) from None
-        return sequence(self._builder.fixed(self._hole.open(key)), value)
+        return ir.sequence(self._builder.fixed(self._hole.open(key)), value)

@@ -42,10 +42,6 @@ class ArgumentStream:
     """Receives arguments one by one. If the schema allows several objects or is not known, writes
     all at the end. Of a repeated argument, the first one counts.
 
-    Args:
-        schema: the schema of the arguments; None: an unknown tool.
-        sink: receives the JSON text.
-
     Attributes:
         member: the schema of the current argument; None if it is not known.
         has_text: a part of the current argument's text is written.
@@ -64,11 +60,7 @@ class ArgumentStream:
         self._is_late = not schema or len(schema.objects) != 1
 
     def open(self, key: str, *, is_text: bool | None = None) -> None:
-        """Begins an argument.
-
-        Args:
-            is_text: it is a string; None: if its schema allows only strings.
-        """
+        """Begins an argument. If it is not said whether it is a string, its schema says so."""
         self.key = key
         self.is_silent = self._is_late or key in self._keys or not self._sink.streams
         self.member = None
@@ -82,19 +74,16 @@ class ArgumentStream:
         self._add(f"{before}{dump(key)}: ", ArgumentStart(key))
 
     def feed(self, text: str) -> None:
-        """Adds more of the text at the beginning of the argument."""
         if self._is_text and text:
             quote = "" if self.has_text else '"'
             self.has_text = True
             self._add(quote + escape_text(text))
 
     def close(self, value: Json) -> None:
-        """Ends the argument."""
         if not self.is_silent:
             self._add('"' if self.has_text else dump(value), ArgumentEnd(self.key, value))
 
     def end(self, arguments: Mapping[str, Json]) -> None:
-        """Ends the call; `arguments` are all its arguments."""
         if self._is_late:
             self._sink.add_all(arguments)
         else:
@@ -106,11 +95,7 @@ class ArgumentStream:
 
 
 class RawArguments(ArgumentStream):
-    """Receives arguments as raw text, and converts them to the types of the schema.
-
-    Args:
-        style: how the format writes values other than text.
-    """
+    """Receives arguments as raw text, and converts them to the types of the schema."""
 
     def __init__(self, schema: Schema | None, sink: CallSink, style: JsonStyle):
         super().__init__(schema, sink)
@@ -120,19 +105,15 @@ class RawArguments(ArgumentStream):
         self._told: bool | None = None
 
     def open(self, key: str, *, is_text: bool | None = None) -> None:
-        """Begins an argument.
-
-        Args:
-            is_text: what the model says about its type; None: nothing.
-        """
+        """Begins an argument. `is_text` is what the model says about its type; None: nothing."""
         self._parts = []
         self._told = is_text
         super().open(key, is_text=is_text)
 
     @property
     def may_be_text(self) -> bool:
-        """True if the argument may be a text that begins like a list or object; also if its schema
-        is not known."""
+        """True if the argument may be a text that begins like a container, or has no known
+        schema."""
         if self._told is not None:
             return self._told
         options = self.schema.find_members(self.key) if self.schema else ()
@@ -140,7 +121,6 @@ class RawArguments(ArgumentStream):
         return not members or any(map(_may_be_text, members))
 
     def feed(self, text: str) -> None:
-        """Adds more of the raw value."""
         self._parts.append(text)
         super().feed(text)
 
@@ -176,7 +156,6 @@ class RawArguments(ArgumentStream):
 
 
 def _is_text(schema: Schema) -> bool:
-    """Returns whether the schema allows only text."""
     nodes = list(flatten(schema.node, schema.definitions))
     return bool(nodes) and all(isinstance(node, String) for node in nodes)
 
@@ -194,5 +173,4 @@ def _may_be_text(schema: Schema) -> bool:
 
 
 def dump(value: Json | Mapping[str, Json]) -> str:
-    """Returns a value as JSON."""
     return json.dumps(value, ensure_ascii=False)

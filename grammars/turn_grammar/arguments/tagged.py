@@ -38,8 +38,6 @@ _BETWEEN_TAGS = re.compile(r"(?<=>)\s*(?=<)")
 
 
 class TaggedKind(ArgumentsKind):
-    """Arguments between tags."""
-
     def __init__(self, hole: TaggedArguments, format: Format):
         super().__init__(format)
         self._tags = hole
@@ -96,12 +94,7 @@ def _write_raw(value: Json, tags: TaggedArguments) -> Raw:
 
 
 def _refuse(call: CallToWrite, key: str, *, raw: Raw, read: Json, tags: TaggedArguments) -> None:
-    """Refuses an argument whose text would not be read back as its value.
-
-    Args:
-        raw: its text.
-        read: the value that the reader would read.
-    """
+    """Refuses an argument whose raw text would not be read back as its value, but as `read`."""
     value, schema, where = call.arguments[key], call.schema, call.at(key)
     own = tags.of(key)
     declared = schema.objects if schema else []
@@ -143,12 +136,7 @@ def _is_distinguishable(text: str, key: str, schema: Schema, tags: TaggedArgumen
 
 
 class _TaggedReader:
-    """Reads the arguments of a call.
-
-    Args:
-        tags: how the format writes them.
-        source: where the call is read from.
-    """
+    """Reads the arguments of a call."""
 
     def __init__(self, tags: TaggedArguments, source: CallSource):
         self._tags = tags
@@ -157,8 +145,7 @@ class _TaggedReader:
         self._recover = source.recover
 
     def read(self, parts: CallParts) -> Steps[None]:
-        """Reads all arguments into the parts of the call; of a repeated one, the first that is not
-        empty."""
+        """Reads all arguments; of a repeated one, the first that is not empty."""
         tags, buffer = self._tags, self._buffer
         arguments = RawArguments(
             self._source.find_schema(parts.name), self._source.sink, tags.style
@@ -205,8 +192,8 @@ class _TaggedReader:
         return found
 
     def _take_kind(self) -> Steps[bool | None]:
-        """Takes the text between key and value. Returns whether it marks the value as text; None:
-        it does not say the type."""
+        """Takes the text between key and value; returns whether it marks text, None: it has no
+        type."""
         tags = self._tags
         if not tags.kinds:
             yield from self._take_text(tags.after_key)
@@ -217,8 +204,8 @@ class _TaggedReader:
         return kinds[found] == text_kind
 
     def _take_text(self, text: str) -> Steps[None]:
-        """Takes this text; newlines at its end may be missing. In recovery, there may be any white
-        space between two tags in it."""
+        """Takes this text; newlines at its end may be missing. In recovery, any white space may
+        stand between two tags in it."""
         visible = text.rstrip("\n")
         tags = _BETWEEN_TAGS.split(visible) if self._recover else [visible]
         yield from self._buffer.literal(tags[0])

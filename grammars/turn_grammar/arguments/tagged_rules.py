@@ -32,22 +32,15 @@ from grammars.schema.nodes import (
     flatten,
 )
 from grammars.schema.text_members import find_texts
-from grammars.spelling.parts import order_members, sort_properties
 from grammars.spelling.styles import spell, spell_number
-from grammars.spelling.types import list_types, name_types, split_types
-from grammars.turn_grammar.ir.nodes import (
-    ANY_TEXT,
-    EMPTY,
-    ZERO,
-    Expression,
-    Literal,
-    RuleReference,
-    choice,
-    exclude_beginning,
-    guarded,
-    intersection,
-    sequence,
+from grammars.spelling.types import (
+    list_types,
+    name_types,
+    order_members,
+    sort_properties,
+    split_types,
 )
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.values import (
     UNWRITABLE_KEYS,
     UNWRITABLE_KEYS_HINT,
@@ -56,6 +49,7 @@ from grammars.turn_grammar.values import (
     choose_word,
     match_scalar,
     match_texts,
+    refuse_key,
 )
 from grammars.wire.format import MAX_NAME_LENGTH, count_common, is_taggable
 from grammars.wire.nodes import TaggedArguments
@@ -71,13 +65,12 @@ def is_key(key: str, tags: TaggedArguments) -> bool:
 
 
 def _find_stops(tags: TaggedArguments) -> str:
-    """Returns the characters that end a key."""
     return tags.after_key[:1].strip("\n")
 
 
 def is_writable(value: Json, tags: TaggedArguments) -> bool:
-    """Returns whether a constant can stand directly between these tags: it must not contain their
-    end, or begin like a wrapper."""
+    """Returns whether a constant can stand between these tags: without their end, or a wrapper's
+    start."""
     if not isinstance(value, str):
         return True
     if not tags.close:
@@ -88,8 +81,8 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
-    """Returns whether a constant can stand between these tags in their wrapper: it must not contain
-    their end."""
+    """Returns whether a constant can stand between these tags in their wrapper, without their
+    end."""
     if tags.wrapper is None or not isinstance(value, str):
         return False
     close = tags.wrapper.closer + tags.close
@@ -97,16 +90,12 @@ def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
 
 
 def excludes_containers(branches: Sequence[Flat]) -> bool:
-    """Returns whether texts of these nodes must not begin like an object or list.
-
-    The lexer would take an object that begins like a text for that text, and then limit its length
-    to that of the text.
-    """
+    """Returns whether texts of these nodes must not begin like an object or list, which the lexer
+    would take for that text, and then limit its length to that of the text."""
     return not _admit_any_text(branches) and any(isinstance(b, Object | Array) for b in branches)
 
 
 def _admit_any_text(branches: Sequence[Flat]) -> bool:
-    """Returns whether any text is a value of one of these nodes."""
     return any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches)
 
 
@@ -129,27 +118,16 @@ def spell_words(value: Json, tags: TaggedArguments) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Follow:
-    """What may follow a value.
+    """What may follow a value: another argument, without its opening tag, the end, or both."""
 
-    Args:
-        more: the next argument, without its opening tag; None: there is none.
-        end: the arguments may end.
-    """
-
-    more: Expression | None
+    more: ir.Expression | None
     end: bool
 
 
 @dataclass(frozen=True)
 class ArgumentValue:
-    """The value of an argument.
-
-    Args:
-        tags: the tags around it.
-        node: the value.
-        beside_text: in another object that the schema allows, the argument may be text, and the
-            lexer cannot know yet which object the model writes.
-    """
+    """The value of an argument. If `beside_text`, it may be text in another object that the schema
+    allows, and the lexer cannot know yet which object the model writes."""
 
     tags: TaggedArguments
     node: Node
@@ -161,19 +139,12 @@ class ArgumentValue:
         return isinstance(self.node, String | Boolean | Null)
 
 
-KnownValues: TypeAlias = dict[tuple[ArgumentValue, Follow], Expression]
+KnownValues: TypeAlias = dict[tuple[ArgumentValue, Follow], ir.Expression]
 """The rules of values that are the same in all tools: most arguments are plain text."""
 
 
 class TaggedRules:
-    """Adds the rules of a tool's arguments to a grammar.
-
-    Args:
-        tags: how the format writes the arguments.
-        values: writes JSON values into the grammar that is being built.
-        schema: of the arguments.
-        known: is kept for all tools.
-    """
+    """Adds the rules of a tool's arguments to a grammar. `known` is kept for all tools."""
 
     def __init__(self, tags: TaggedArguments, values: Values, schema: Schema, known: KnownValues):
         self._tags = tags
@@ -182,23 +153,20 @@ class TaggedRules:
         self._known = known
         self._texts = find_texts(schema.objects, schema.definitions)
 
-    def arguments(self) -> Expression:
-        """Returns all arguments, from the first tag to the end tag.
-
-        Raises:
-            SchemaError: these tags cannot write a key, or none of the objects.
-        """
+    def arguments(self) -> ir.Expression:
+        """Returns all arguments, from the first tag to the end tag. SchemaError: none can be
+        written."""
         tags = self._tags
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         for branch in self._schema.objects:
             start = self._find_start(branch)
             if start.more is not None:
-                options.append(sequence(self._builder.fixed(tags.open), start.more))
+                options.append(ir.sequence(self._builder.fixed(tags.open), start.more))
             if start.end:
                 options.append(self._builder.fixed(tags.without_arguments))
         if not options:
             raise SchemaError(UNWRITABLE_KEYS, where="", hint=UNWRITABLE_KEYS_HINT)
-        return self._builder.define(choice(options), "arguments")
+        return self._builder.define(ir.choice(options), "arguments")
 
     def _find_start(self, node: Object) -> Follow:
         """Returns what may come first; nothing if too few of its keys can be written."""
@@ -216,11 +184,7 @@ class TaggedRules:
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property) -> bool:
-        """Returns whether the argument can be written.
-
-        Raises:
-            SchemaError: it is required, but cannot be written.
-        """
+        """Returns whether the argument can be written; SchemaError: it is required, but cannot."""
         if self._rules_of(self._tags.of(declared.key)).has_value(declared.node):
             return True
         if declared.required:
@@ -246,64 +210,64 @@ class TaggedRules:
 
     def _write_unordered(
         self, properties: Sequence[Property], extras: Sequence[Extra], members: Unordered
-    ) -> Expression:
-        """Returns one more argument, of those that are not written yet. The parameter of the rules
-        holds which are written."""
-        hints: dict[Expression, str] = {}  # rule names of values, by their bodies
+    ) -> ir.Expression:
+        """Returns one more argument. The parameter of the rules holds which are written."""
+        hints: dict[ir.Expression, str] = {}  # rule names of values, by their bodies
 
         def find_hint(member: Property | Extra) -> str:
             body = self._write_parametric(member, members)
             return hints.setdefault(body, f"value{len(hints)}")
 
-        options: list[tuple[Expression, Condition]] = []
+        options: list[tuple[ir.Expression, Condition]] = []
         for i, declared in enumerate(properties):
-            value = RuleReference(find_hint(declared), members.after(i))
-            options.append((sequence(self._key(declared), value), members.can_add[i]))
+            value = ir.RuleReference(find_hint(declared), members.after(i))
+            options.append((ir.sequence(self._key(declared), value), members.can_add[i]))
         for extra in extras:
             key, hint = self._key(extra), find_hint(extra)
             for condition, argument in members.ways_to_add_extra:
-                options.append((sequence(key, RuleReference(hint, argument)), condition))
-        bodies = {"more": guarded(options)}
+                options.append((ir.sequence(key, ir.RuleReference(hint, argument)), condition))
+        bodies = {"more": ir.guarded(options)}
         for body, hint in hints.items():
             bodies[hint] = body
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
-        return self._builder.enter(RuleReference(names["more"], ZERO))
+        return self._builder.enter(ir.RuleReference(names["more"], ir.ZERO))
 
-    def _write_parametric(self, member: Property | Extra, members: Unordered) -> Expression:
+    def _write_parametric(self, member: Property | Extra, members: Unordered) -> ir.Expression:
         """Returns a value and the text after it, for each condition on what may follow."""
-        more = RuleReference("more", KEEP)
+        more = ir.RuleReference("more", KEEP)
         follows = (
             (Follow(more, True), conjoin([members.can_end, members.can_continue])),
             (Follow(more, False), negate(members.can_end)),
             (Follow(None, True), negate(members.can_continue)),
         )
-        options: list[tuple[Expression, Condition]] = []
+        options: list[tuple[ir.Expression, Condition]] = []
         for follow, condition in follows:
             if condition != NEVER:
                 options.append((self._write_value(member, follow), condition))
-        return guarded(options)
+        return ir.guarded(options)
 
     def _write_ordered(self, properties: Sequence[Property], extras: Sequence[Extra]) -> Follow:
-        """Returns the arguments in schema order."""
         after = self._write_extras(extras) if extras else Follow(None, True)
         for declared in reversed(properties):
-            pair = sequence(self._key(declared), self._write_value(declared, after))
+            pair = ir.sequence(self._key(declared), self._write_value(declared, after))
             options = [self._builder.define(pair, "argument")]
             if after.more is not None and not declared.required:
                 options.append(after.more)
-            more = self._builder.define(choice(options), "more")
+            more = self._builder.define(ir.choice(options), "more")
             after = Follow(more, after.end and not declared.required)
         return after
 
     def _write_extras(self, extras: Sequence[Extra]) -> Follow:
         """Returns an expression for any number of undeclared arguments, after the declared ones."""
         name = self._builder.reserve("extra")
-        follow = Follow(RuleReference(name), True)
-        pairs = [sequence(self._key(extra), self._write_value(extra, follow)) for extra in extras]
-        self._builder.fill(name, choice(pairs))
+        follow = Follow(ir.RuleReference(name), True)
+        pairs = [
+            ir.sequence(self._key(extra), self._write_value(extra, follow)) for extra in extras
+        ]
+        self._builder.fill(name, ir.choice(pairs))
         return follow
 
-    def _write_value(self, member: Property | Extra, follow: Follow) -> Expression:
+    def _write_value(self, member: Property | Extra, follow: Follow) -> ir.Expression:
         """Returns the value of an argument. An undeclared argument has the tags for any key."""
         tags = self._tags.of(member.key) if isinstance(member, Property) else self._tags
         value = ArgumentValue(tags, member.node, self._texts.has(member))
@@ -314,16 +278,12 @@ class TaggedRules:
             written = self._known[value, follow] = self._rules_of(tags).write(value, follow)
         return written
 
-    def _key(self, member: Property | Extra) -> Expression:
+    def _key(self, member: Property | Extra) -> ir.Expression:
         if isinstance(member, Extra):
             return self._builder.terminal(match_texts(member.keys), "EXTRA")
         if not is_key(member.key, self._tags):
-            raise SchemaError(
-                f"the key {member.key!r} cannot be written between tags",
-                where=f"/properties/{escape(member.key)}",
-                hint="Rename it, or use a model with a JSON format",
-            )
-        return Literal(member.key)
+            raise refuse_key(member.key, "between tags")
+        return ir.Literal(member.key)
 
 
 class _ValueRules:
@@ -335,7 +295,6 @@ class _ValueRules:
         self._definitions = definitions
 
     def has_value(self, node: Node) -> bool:
-        """Returns whether one of the node's values can be written."""
         branches = list(flatten(node, self._definitions))
         return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
@@ -350,27 +309,26 @@ class _ValueRules:
         texts = [node for node in nodes if isinstance(node, String | AnyValue | Constant)]
         return _keep_constants(texts, lambda value: is_wrappable(value, self._tags))
 
-    def write(self, value: ArgumentValue, follow: Follow) -> Expression:
-        """Returns an expression for everything after a key: the type (if the tags have it), the
-        value, and what follows the value."""
+    def write(self, value: ArgumentValue, follow: Follow) -> ir.Expression:
+        """Returns everything after a key: the type (if the tags have it), the value, and what
+        follows it."""
         tags = self._tags
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         for kind, branches in self._group_by_kind(flatten(value.node, self._definitions)).items():
             after = tags.after_key
             if tags.kinds:
                 after += kind + tags.after_kind
-            values: list[Expression] = []
+            values: list[ir.Expression] = []
             if nodes := self._find_writable(branches):
                 values.append(self._write_plain(nodes, follow, beside_text=value.beside_text))
             if nodes := self._find_wrappable(branches):
                 values.append(self._write_wrapped(nodes, follow))
             if values:
-                options.append(sequence(self._builder.fixed(after), choice(values)))
-        return choice(options)
+                options.append(ir.sequence(self._builder.fixed(after), ir.choice(values)))
+        return ir.choice(options)
 
     def _group_by_kind(self, nodes: Iterable[Flat]) -> Mapping[str, Sequence[Flat]]:
-        """Groups nodes by the type that the format writes for them; one group if it writes no
-        types."""
+        """Groups nodes by the type that the format writes for them, if it does."""
         if not self._tags.kinds:
             return {"": list(nodes)}
         groups: dict[str, list[Flat]] = {}
@@ -380,65 +338,56 @@ class _ValueRules:
 
     def _write_plain(
         self, nodes: Sequence[Flat], follow: Follow, *, beside_text: bool
-    ) -> Expression:
-        """Returns a value without a wrapper, and what follows it.
-
-        Args:
-            nodes: the value matches one of these.
-            follow: what may follow the value.
-            beside_text: in another object that may stand here, the argument may be text.
-        """
+    ) -> ir.Expression:
+        """Returns a value without a wrapper, and what follows it; `beside_text` as in
+        `ArgumentValue`."""
         close = self._tags.close
         if _admit_any_text(nodes):
-            raw = self._exclude_wrapper(ANY_TEXT)
+            raw = self._exclude_wrapper(ir.ANY_TEXT)
             return self._write_text([raw], follow, close, can_be_empty=True)
         has_text = beside_text or any(isinstance(node, String) for node in nodes)
         excludes = excludes_containers(nodes)
-        texts: list[Expression] = []
+        texts: list[ir.Expression] = []
         can_be_empty = False
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         for node in nodes:
             text = self._match_text(node) if has_text else None
             if text is None:
-                options.append(sequence(self._spell(node), self._close(follow)))
+                options.append(ir.sequence(self._spell(node), self._close(follow)))
                 continue
             if excludes and isinstance(node, String):
-                text = intersection(text, exclude_beginning(_CONTAINER))
+                text = ir.intersection(text, ir.exclude_beginning(_CONTAINER))
             texts.append(self._exclude_wrapper(text))
             can_be_empty = can_be_empty or admits_empty_text(node)
         if texts:
             options.append(self._write_text(texts, follow, close, can_be_empty=can_be_empty))
-        return choice(options)
+        return ir.choice(options)
 
-    def _exclude_wrapper(self, text: Expression) -> Expression:
-        """Returns the texts that do not begin with the opener of the wrapper, which the lexer would
-        take for text."""
+    def _exclude_wrapper(self, text: ir.Expression) -> ir.Expression:
+        """Returns the texts that do not begin like the wrapper, which the lexer would take for
+        text."""
         wrapper = self._tags.wrapper
         if wrapper is None:
             return text
-        return intersection(text, exclude_beginning(escape_regex(wrapper.opener)))
+        return ir.intersection(text, ir.exclude_beginning(escape_regex(wrapper.opener)))
 
-    def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
-        """Returns a string of one of these nodes in its wrapper, and what follows it."""
+    def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> ir.Expression:
         wrapper = self._tags.wrapper
         assert wrapper is not None
-        texts = [self._match_text(node) or ANY_TEXT for node in nodes]
+        texts = [self._match_text(node) or ir.ANY_TEXT for node in nodes]
         can_be_empty = any(map(admits_empty_text, nodes))
         close = wrapper.closer + self._tags.close
         text = self._write_text(texts, follow, close, can_be_empty=can_be_empty)
-        return sequence(self._builder.fixed(wrapper.opener), text)
+        return ir.sequence(self._builder.fixed(wrapper.opener), text)
 
-    def _match_text(self, node: Flat) -> Expression | None:
-        """Returns the texts of a node, for a terminal; None if they are not regular.
-
-        If one branch is text, all branches must be text: the lexer continues a lexeme as long as it
-        can, and would not end it for another branch.
-        """
+    def _match_text(self, node: Flat) -> ir.Expression | None:
+        """Returns the texts of a node, for a terminal; None if they are not regular. If one branch
+        is text, all branches must be: the lexer continues a lexeme as long as it can, and would not
+        end it for another branch."""
         return match_scalar(node, self._values, lambda value: spell_words(value, self._tags))
 
-    def _spell(self, node: Flat) -> Expression:
-        """Returns a value other than text: JSON, with the template's own words for true, false and
-        null."""
+    def _spell(self, node: Flat) -> ir.Expression:
+        """Returns a value other than text: JSON, with the template's own words."""
         tags = self._tags
         match node:
             case Boolean():
@@ -446,45 +395,46 @@ class _ValueRules:
             case Null():
                 return self._builder.define(choose_word(tags.null), "null")
             case Constant(values):
-                return self._builder.define(choice(map(self._spell_constant, values)), "enum")
+                options: list[ir.Expression] = []
+                for value in values:
+                    if isinstance(value, list | dict):
+                        options.append(self._values.value(Constant((cast(Json, value),)), {}))
+                    else:
+                        options.append(choose_word(spell_words(value, self._tags)))
+                return self._builder.define(ir.choice(options), "enum")
             case _:
                 return self._values.value(node, self._definitions)
 
-    def _spell_constant(self, value: Json) -> Expression:
-        if isinstance(value, list | dict):
-            return self._values.value(Constant((cast(Json, value),)), {})
-        return choose_word(spell_words(value, self._tags))
-
-    def _close(self, follow: Follow) -> Expression:
+    def _close(self, follow: Follow) -> ir.Expression:
         """Returns the closing tag after a value that shows its own end, and what follows it."""
-        options: list[Expression] = []
+        options: list[ir.Expression] = []
         for following, more in self._list_following(follow):
-            options.append(sequence(self._builder.fixed(self._tags.close + following), more))
-        body = choice(options)
-        if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
+            options.append(ir.sequence(self._builder.fixed(self._tags.close + following), more))
+        body = ir.choice(options)
+        if isinstance(follow.more, ir.RuleReference) and follow.more.argument is not None:
             return body  # a separate rule would not have the parameter
         return self._builder.define(body, "close")
 
     def _write_text(
-        self, texts: Sequence[Expression], follow: Follow, close: str, *, can_be_empty: bool
-    ) -> Expression:
+        self, texts: Sequence[ir.Expression], follow: Follow, close: str, *, can_be_empty: bool
+    ) -> ir.Expression:
         """Returns an expression for raw text and its terminator, which begins with `close`. Two
         lexemes for the two terminators, since different rules follow them."""
         builder = self._builder
-        terminated = exclude_beginning(self._match_terminator(follow, close))
-        raw = builder.terminal(intersection(choice(texts), terminated), "RAW")
-        options: list[Expression] = []
+        terminated = ir.exclude_beginning(self._match_terminator(follow, close))
+        raw = builder.terminal(ir.intersection(ir.choice(texts), terminated), "RAW")
+        options: list[ir.Expression] = []
         for following, more in self._list_following(follow):
             terminator = close + following
             if builder.begins_with_token(terminator):
                 some = builder.up_to_token(raw, empty=can_be_empty)
-                ended = builder.define(sequence(some, builder.fixed(terminator)), "text")
+                ended = builder.define(ir.sequence(some, builder.fixed(terminator)), "text")
             else:
                 ended = builder.end_raw(raw, terminator)
-            options.append(sequence(ended, more))
-        return choice(options)
+            options.append(ir.sequence(ended, more))
+        return ir.choice(options)
 
-    def _list_following(self, follow: Follow) -> list[tuple[str, Expression]]:
+    def _list_following(self, follow: Follow) -> list[tuple[str, ir.Expression]]:
         """Returns the texts that may follow a closing tag, each with the rule after it.
 
         If the end tag begins like an argument, the two are told apart only after their common
@@ -495,12 +445,12 @@ class _ValueRules:
             options = [] if follow.more is None else [follow.more]
             if follow.end:
                 options.append(self._builder.fixed(tags.rest_of_end))
-            return [(tags.open, choice(options))]
-        following: list[tuple[str, Expression]] = []
+            return [(tags.open, ir.choice(options))]
+        following: list[tuple[str, ir.Expression]] = []
         if follow.more is not None:
             following.append((tags.open, follow.more))
         if follow.end:
-            following.append((tags.end, EMPTY))
+            following.append((tags.end, ir.EMPTY))
         return following
 
     def _match_terminator(self, follow: Follow, close: str) -> str:
@@ -535,7 +485,6 @@ def _name_node_types(node: Flat) -> tuple[str, ...]:
 
 
 def _keep_constants(nodes: Iterable[Flat], fits: Callable[[Json], bool]) -> list[Flat]:
-    """Returns the nodes, with only those constants that fit."""
     kept: list[Flat] = []
     for node in nodes:
         if not isinstance(node, Constant):

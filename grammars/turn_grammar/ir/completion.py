@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -34,11 +35,7 @@ to 5, brackets that may begin several values 37."""
 
 @dataclass(frozen=True)
 class TooLong:
-    """Every ending is longer than the available room.
-
-    Args:
-        least: a lower bound for the characters of any ending.
-    """
+    """Every ending is longer than the available room: it has at least so many characters."""
 
     least: int
 
@@ -52,16 +49,9 @@ class _Found(NamedTuple):
 
 
 class Completer:
-    """Finds the shortest completions of texts. Not thread-safe.
-
-    It remembers how the last text was read, so a text that has grown is read from its former end.
-
-    Args:
-        grammar: the grammar of the texts.
-
-    Attributes:
-        least: the length of the shortest text in characters; None: not known.
-    """
+    """Finds the shortest completions of texts. Not thread-safe. It remembers how the last text was
+    read, so a text that has grown is read from its former end. `least` is the length of the
+    shortest text in characters; None: not known."""
 
     def __init__(self, grammar: Grammar):
         self.grammar = grammar
@@ -69,25 +59,15 @@ class Completer:
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
         self._spent = 0
-        self.least = self._measure_shortest()
-        self._first = self._find_first()
-
-    def _measure_shortest(self) -> int | None:
-        try:
-            with limit_steps(MAX_STEPS):
-                shortest = self._shortest.find(self.grammar.start)
-        except (StepsError, RecursionError):
-            return None
-        return None if shortest is None else shortest.size
-
-    def _find_first(self) -> _Found | None:
-        """Finds the ending of the empty text, which every turn needs first. It may take long, so
-        the decode thread should not do it."""
-        try:
-            with limit_steps(MAX_STEPS):
-                return self._find("")
-        except (UnknownEndError, StepsError, RecursionError):
-            return None
+        self.least: int | None = None
+        with suppress(StepsError, RecursionError), limit_steps(MAX_STEPS):
+            shortest = self._shortest.find(grammar.start)
+            self.least = None if shortest is None else shortest.size
+        # The ending of the empty text, which every turn needs first. It may take long, so the
+        # decode thread should not do it.
+        self._first: _Found | None = None
+        with suppress(UnknownEndError, StepsError, RecursionError), limit_steps(MAX_STEPS):
+            self._first = self._find("")
 
     def measure(self) -> int:
         """Returns the approximate bytes of the lexer's automata."""
@@ -103,10 +83,9 @@ class Completer:
     def complete(
         self, text: str, room: int | None = None, accepts: Accepts | None = None
     ) -> str | TooLong | None:
-        """Finds the text to write after `text` to complete the turn; "" if it may end there.
-
-        A part of a special token counts as ordinary text, since tokens have no parts: the whole
-        token follows it.
+        """Finds the text to write after `text` to complete the turn; "" if it may end there. A part
+        of a special token counts as ordinary text, since tokens have no parts: the whole token
+        follows it.
 
         Args:
             text: what the model has written after the prompt; the grammar has accepted it.
@@ -166,8 +145,16 @@ class Completer:
     def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
         """Returns how many times a cycle, which the model has written repeatedly, can follow a text
         before the grammar forbids it. None: `max_cycles` times or more, or not known."""
-        to_read = max_cycles * len(cycle)
-        return self._spend(text, lambda: self._count_cycles(text, cycle, max_cycles), to_read)
+
+        def count() -> int | None:
+            chart = self._read(text).fork()
+            for count in range(max_cycles):
+                chart.grow(chart.text + cycle)
+                if not chart.has_reading():
+                    return count
+            return None
+
+        return self._spend(text, count, max_cycles * len(cycle))
 
     def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
         """Runs work on a text (and `more` further characters); None if it takes too many steps, or
@@ -189,14 +176,6 @@ class Completer:
         assert account.left is not None
         self._spent = max(0, self._spent + max_steps - account.left - LOOK_STEPS)
         return found
-
-    def _count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None:
-        chart = self._read(text).fork()
-        for count in range(max_cycles):
-            chart.grow(chart.text + cycle)
-            if not chart.has_reading():
-                return count
-        return None
 
     def _find(self, text: str, accepts: Accepts | None = None) -> _Found:
         chart = self._read(text)
@@ -269,7 +248,6 @@ class Completer:
 
 
 def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str]) -> bool:
-    """Returns whether neither the cycle nor one of the stretches can follow a departure."""
     # A cycle inside a lexeme, such as a string, ends with the lexeme. The text after it may
     # look like the cycle; white space does.
     lexeme_start = chart.lexeme_start
@@ -282,7 +260,6 @@ def _departs(chart: Chart, departure: str, cycle: str, stretches: Sequence[str])
 
 
 def _read_on(chart: Chart, more: str) -> Chart:
-    """Returns a chart of the chart's text plus more text."""
     longer = chart.fork()
     longer.grow(chart.text + more)
     return longer

@@ -8,22 +8,7 @@ from functools import cached_property
 
 from grammars.limits.steps import spend
 from grammars.regex.writing import escape_regex
-from grammars.turn_grammar.ir.nodes import (
-    EMPTY,
-    Alternatives,
-    Expression,
-    Guarded,
-    Intersection,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    Sequence,
-    Token,
-    choice,
-    optional,
-    sequence,
-)
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.printer import print_rule, quote
 
 _BUILT = 4  # characters of a printed rule per step
@@ -31,17 +16,10 @@ _BUILT = 4  # characters of a printed rule per step
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule or terminal.
+    """A rule or terminal. A lazy lexeme ends at its first match, any other at its longest. A rule
+    with a parameter can end if the `needed` bits are set, and at least so many."""
 
-    Args:
-        body: what it matches; for a terminal, one regular expression.
-        is_terminal: its text is one lexeme.
-        lazy: the lexeme ends at its first match; False: at its longest match.
-        needed: for a rule with a parameter: the bits that must be set before it can end.
-        least: the minimum number of bits that must be set.
-    """
-
-    body: Expression
+    body: ir.Expression
     is_terminal: bool = False
     lazy: bool = False
     needed: int = 0
@@ -50,66 +28,55 @@ class Rule:
 
 @dataclass(frozen=True)
 class Grammar:
-    """The grammar of one assistant turn.
+    """The grammar of one assistant turn, and the special tokens that rules may contain."""
 
-    Args:
-        start: the expression of the whole turn.
-        rules: by name.
-        lark: the same grammar as text for llguidance.
-        tokens: the names of special tokens that rules may contain.
-    """
-
-    start: Expression
+    start: ir.Expression
     rules: Mapping[str, Rule]
     lark: str
     tokens: tuple[str, ...] = ()
 
 
-_RESERVED = Rule(EMPTY)
+_RESERVED = Rule(ir.EMPTY)
 
 
 class GrammarBuilder:
-    """Collects the rules of a grammar; equal bodies share one rule.
-
-    Args:
-        ids: the token ids of special tokens, by name.
-    """
+    """Collects the rules of a grammar; equal bodies share one rule."""
 
     def __init__(self, ids: Mapping[str, int] | None = None):
         self.ids = ids or {}
-        self._names: dict[tuple[Expression, bool, bool], RuleReference] = {}
+        self._names: dict[tuple[ir.Expression, bool, bool], ir.RuleReference] = {}
         self._rules: dict[str, Rule] = {}
         self._printed: dict[str, str] = {}
-        self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
-        self._spell: Callable[[Expression], Expression] | None = None
+        self._families: dict[tuple[tuple[str, ir.Expression], ...], dict[str, str]] = {}
+        self._spell: Callable[[ir.Expression], ir.Expression] | None = None
 
-    def respell(self, spell: Callable[[Expression], Expression]) -> "GrammarBuilder":
+    def respell(self, spell: Callable[[ir.Expression], ir.Expression]) -> "GrammarBuilder":
         """Returns a builder for the same grammar that rewrites each expression with `spell`. New
         rules may only refer to rules that were rewritten in the same way."""
         other = copy(self)
         other._spell = spell
         return other
 
-    def define(self, body: Expression, hint: str = "r") -> Expression:
+    def define(self, body: ir.Expression, hint: str = "r") -> ir.Expression:
         """Returns a reference to the rule with this body; adds the rule if it does not exist."""
         return self._find(body, hint)
 
-    def terminal(self, body: Expression, hint: str) -> Expression:
-        """Returns a reference to the terminal with this body: a lexeme that ends at its longest
+    def terminal(self, body: ir.Expression, hint: str) -> ir.Expression:
+        """Returns a reference to a terminal with this body: a lexeme that ends at its longest
         match."""
         return self._find(body, hint, is_terminal=True)
 
-    def lazy(self, body: Expression, hint: str) -> Expression:
+    def lazy(self, body: ir.Expression, hint: str) -> ir.Expression:
         """Returns a reference to a terminal with this body that ends at its first match."""
         return self._find(body, hint, is_terminal=True, lazy=True)
 
     def _find(
-        self, body: Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
-    ) -> Expression:
+        self, body: ir.Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
+    ) -> ir.Expression:
         if self._spell is not None:
             body = self._spell(body)
         name = self._next_name(hint)
-        new = RuleReference(name)
+        new = ir.RuleReference(name)
         # One look-up, not two: hashing a deep body costs more than an unused reference.
         known = self._names.setdefault((body, is_terminal, lazy), new)
         if known is new:
@@ -125,12 +92,11 @@ class GrammarBuilder:
     def _next_name(self, hint: str) -> str:
         return f"{hint}_{len(self._rules)}"
 
-    def fill(self, name: str, body: Expression) -> None:
-        """Sets the body of a reserved name."""
+    def fill(self, name: str, body: ir.Expression) -> None:
         self._keep(name, Rule(body if self._spell is None else self._spell(body)))
 
     def family(
-        self, bodies: Mapping[str, Expression], needed: int = 0, least: int = 0
+        self, bodies: Mapping[str, ir.Expression], needed: int = 0, least: int = 0
     ) -> dict[str, str]:
         """Adds rules with one parameter that refer to each other; returns their names by hint.
 
@@ -153,19 +119,17 @@ class GrammarBuilder:
                 self._keep(names[hint], rule, "::_")
         return names
 
-    def enter(self, *bodies: Expression) -> Expression:
+    def enter(self, *bodies: ir.Expression) -> ir.Expression:
         """Returns a reference to a rule that begins a family in one of these ways."""
-        return self.define(choice(bodies), "members")
+        return self.define(ir.choice(bodies), "members")
 
-    def capture(self, body: Expression, label: str) -> Expression:
-        """Returns a reference to a rule with this body; the matcher records its text under the
-        label."""
+    def capture(self, body: ir.Expression, label: str) -> ir.Expression:
+        """Returns a reference to a rule; the matcher records its text under the label."""
         name = self.reserve("captured")
         self._keep(name, Rule(body), f"[capture={quote(label)}]")
-        return RuleReference(name)
+        return ir.RuleReference(name)
 
     def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
-        """Adds a rule."""
         if rule.lazy:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
@@ -173,8 +137,7 @@ class GrammarBuilder:
         self._rules[name] = rule
         self._printed[name] = printed
 
-    def build(self, start: Expression) -> Grammar:
-        """Returns the whole grammar."""
+    def build(self, start: ir.Expression) -> Grammar:
         # The rules are in the order of their names, which is the order of creation.
         rules = "".join([self._printed[name] for name in self._rules])
         lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
@@ -190,60 +153,47 @@ class GrammarBuilder:
         names = sorted(filter(None, self.ids), key=len, reverse=True)
         return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
 
-    def fixed(self, text: str) -> Expression:
+    def fixed(self, text: str) -> ir.Expression:
         """Returns the expression for structural text: literals and special tokens."""
-        pieces: list[Expression] = []
+        pieces: list[ir.Expression] = []
         for piece in self.cut(text):
             if piece in self.ids:
-                pieces.append(Token(piece, self.ids[piece]))
+                pieces.append(ir.Token(piece, self.ids[piece]))
             else:
-                pieces.append(Literal(piece))
-        return sequence(*pieces)
+                pieces.append(ir.Literal(piece))
+        return ir.sequence(*pieces)
 
     def begins_with_token(self, text: str) -> bool:
-        """Returns whether the text begins with a special token."""
         return self.cut(text)[0] in self.ids
 
-    def end_raw(self, raw: Expression, terminator: str) -> Expression:
-        """Returns an expression for raw text (a terminal) and the text that ends it.
-
-        If the terminator has a special token, the text ends at the token. Otherwise both are one
-        lazy lexeme, which ends at the first terminator.
-        """
+    def end_raw(self, raw: ir.Expression, terminator: str) -> ir.Expression:
+        """Returns raw text (a terminal) and the text that ends it: in one lazy lexeme, which ends
+        at the first terminator, unless this has a special token."""
         first, *rest = self.cut(terminator)
         if rest:
-            line = self.terminal(sequence(raw, Pattern(escape_regex(first))), "RAW")
-            return self.define(sequence(line, self.fixed("".join(rest))), "text")
-        return self.lazy(sequence(raw, Literal(first)), "text")
+            line = self.terminal(ir.sequence(raw, ir.Pattern(escape_regex(first))), "RAW")
+            return self.define(ir.sequence(line, self.fixed("".join(rest))), "text")
+        return self.lazy(ir.sequence(raw, ir.Literal(first)), "text")
 
-    def up_to_token(self, raw: Expression, *, empty: bool) -> Expression:
-        """Returns an expression for raw text that a special token ends, so the lexeme need not be
-        lazy.
-
-        Args:
-            empty: the text may be empty; since there are no empty lexemes, the terminal becomes
-                optional.
-        """
-        some = self.terminal(Intersection((raw, Pattern("(?s:.+)"))), "RAW")
-        return optional(some) if empty else some
+    def up_to_token(self, raw: ir.Expression, *, empty: bool) -> ir.Expression:
+        """Returns raw text that a special token ends, so the lexeme need not be lazy. If it may be
+        empty, it is optional, since there are no empty lexemes."""
+        some = self.terminal(ir.Intersection((raw, ir.Pattern("(?s:.+)"))), "RAW")
+        return ir.optional(some) if empty else some
 
 
-def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
+def _rename(body: ir.Expression, names: Mapping[str, str]) -> ir.Expression:
     """Returns the body with rule names instead of hints."""
     match body:
-        case RuleReference(hint, argument):
-            if argument is None or hint not in names:
-                return body
-            return RuleReference(names[hint], argument)
-        case Literal() | Token():
-            return body
-        case Sequence(parts):
-            return Sequence(tuple([_rename(part, names) for part in parts]))
-        case Guarded(inner, condition):
-            return Guarded(_rename(inner, names), condition)
-        case Alternatives(options):
-            return Alternatives(tuple([_rename(option, names) for option in options]))
-        case Repeat(inner):
+        case ir.RuleReference(hint, argument) if argument is not None and hint in names:
+            return ir.RuleReference(names[hint], argument)
+        case ir.Sequence(parts):
+            return ir.Sequence(tuple([_rename(part, names) for part in parts]))
+        case ir.Guarded(inner, condition):
+            return ir.Guarded(_rename(inner, names), condition)
+        case ir.Alternatives(options):
+            return ir.Alternatives(tuple([_rename(option, names) for option in options]))
+        case ir.Repeat(inner):
             return replace(body, body=_rename(inner, names))
         case _:
             return body

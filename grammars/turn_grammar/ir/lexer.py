@@ -1,101 +1,66 @@
 """Lexemes as machines that read them character by character, like llguidance's lexer."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.regex.automaton import Automaton, AutomatonState
 from grammars.regex.characters import Characters
 from grammars.regex.expressions import (
     CharacterClass,
+    Expression,
     alternate,
     complement,
     concatenate,
     intersect,
     repeat,
 )
-from grammars.regex.expressions import Expression as Regex
 from grammars.regex.reader import UnreadableError, read
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import Rule
-from grammars.turn_grammar.ir.nodes import (
-    Alternatives,
-    Complement,
-    Expression,
-    Intersection,
-    JsonSchema,
-    Language,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    Sequence,
-    Token,
-)
 
 Position: TypeAlias = int | str | AutomatonState
 """The state of a machine; each kind of machine has its own."""
 
 
-class Machine(Protocol):
+class Machine(ABC):
     """Reads one lexeme."""
 
-    @property
-    def lazy(self) -> bool:
-        """True if the lexeme ends at its first match."""
-        ...
+    lazy = False
+    """True if the lexeme ends at its first match."""
+    start: Position = 0
+    """The state before the lexeme."""
 
-    @property
-    def start(self) -> Position:
-        """The state before the lexeme."""
-        ...
-
+    @abstractmethod
     def step(self, at: Position, character: str) -> Position | None:
         """Returns the state after one more character; None if it does not fit."""
-        ...
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        """Skips characters of `text[offset:stop]` after which the lexeme certainly continues.
+        """Skips characters of `text[offset:stop]` after which the lexeme certainly continues;
+        returns the new state and offset. In short lexemes, nothing is skipped."""
+        return at, offset
 
-        Args:
-            at: the state at `offset`.
-
-        Returns:
-            the new state and offset.
-        """
-        ...
-
+    @abstractmethod
     def accepts(self, at: Position) -> bool:
         """Returns whether the lexeme may end there."""
-        ...
 
+    @abstractmethod
     def end(self, at: Position) -> str | None:
         """Returns the shortest rest of the lexeme; None: not known."""
-        ...
 
     def measure(self, at: Position) -> int:
         """Returns a lower bound for the characters of the rest."""
-        ...
-
-
-class _StepwiseMachine:
-    """Reads short lexemes, in which nothing is skipped."""
-
-    lazy = False
-
-    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
-        return at, offset
-
-    def measure(self, at: Position) -> int:
         return 0
 
 
 @dataclass(frozen=True)
-class LiteralMachine(_StepwiseMachine):
+class LiteralMachine(Machine):
     """Reads fixed text; the state is the number of characters read."""
 
     text: str
-    start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
         assert isinstance(at, int)
@@ -110,11 +75,10 @@ class LiteralMachine(_StepwiseMachine):
 
 
 @dataclass(frozen=True)
-class TokenMachine(_StepwiseMachine):
+class TokenMachine(Machine):
     """Reads a special token, which contains no characters of a text."""
 
-    token: Token
-    start = 0
+    token: ir.Token
 
     def step(self, at: Position, character: str) -> Position | None:
         return None
@@ -126,30 +90,22 @@ class TokenMachine(_StepwiseMachine):
         return self.token.name
 
 
-class RegexMachine:
+class RegexMachine(Machine):
     """Reads text that matches a regular expression."""
 
     def __init__(self, automaton: Automaton, lazy: bool):
-        self._automaton = automaton
+        self.automaton = automaton
+        self.start = automaton.start
         self.lazy = lazy
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of its automaton."""
-        return self._automaton.measure()
-
-    @property
-    def start(self) -> Position:
-        return self._automaton.start
 
     def step(self, at: Position, character: str) -> Position | None:
         assert isinstance(at, AutomatonState)
-        following = at.next.get(character) or self._automaton.step(at, character)
+        following = at.next.get(character) or self.automaton.step(at, character)
         return None if following.is_dead else following
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
         assert isinstance(at, AutomatonState)
-        automaton, lazy = self._automaton, self.lazy
+        automaton, lazy = self.automaton, self.lazy
         while offset < stop:
             following = at.next.get(text[offset]) or automaton.step(at, text[offset])
             if following.is_dead or (lazy and following.accepts):
@@ -164,7 +120,7 @@ class RegexMachine:
 
     def end(self, at: Position) -> str | None:
         assert isinstance(at, AutomatonState)
-        return self._automaton.end(at)
+        return self.automaton.end(at)
 
     def measure(self, at: Position) -> int:
         assert isinstance(at, AutomatonState)
@@ -172,10 +128,10 @@ class RegexMachine:
 
 
 @dataclass(frozen=True)
-class LanguageMachine(_StepwiseMachine):
+class LanguageMachine(Machine):
     """Reads text of a `Language`; the state is the text so far."""
 
-    language: Language
+    language: ir.Language
     start = ""
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -191,11 +147,8 @@ class LanguageMachine(_StepwiseMachine):
         return self.language.extend(at)
 
 
-@dataclass(frozen=True)
-class UnknownMachine(_StepwiseMachine):
+class UnknownMachine(Machine):
     """Reads a lexeme that cannot be analysed: it accepts any text and has no known end."""
-
-    start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
         return 1
@@ -208,89 +161,74 @@ class UnknownMachine(_StepwiseMachine):
 
 
 class Lexer:
-    """The machines for the lexemes of one grammar.
-
-    Args:
-        rules: the rules of the grammar.
-    """
+    """The machines for the lexemes of one grammar."""
 
     def __init__(self, rules: Mapping[str, Rule]):
         self._rules = rules
-        self._machines: dict[Expression, Machine] = {}
+        self._machines: dict[ir.Expression, Machine] = {}
 
     def measure(self) -> int:
         """Returns the bytes of the automata, which grow with the texts that they read."""
         machines = list(self._machines.values())  # a copy, since another thread may add one
-        return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
+        regular = [machine for machine in machines if isinstance(machine, RegexMachine)]
+        return sum(machine.automaton.measure() for machine in regular)
 
-    def machine(self, lexeme: Expression) -> Machine:
-        """Returns the machine for this lexeme."""
+    def machine(self, lexeme: ir.Expression) -> Machine:
         if lexeme not in self._machines:
             self._machines[lexeme] = self._make(lexeme)
         return self._machines[lexeme]
 
-    def _make(self, lexeme: Expression) -> Machine:
+    def _make(self, lexeme: ir.Expression) -> Machine:
         match lexeme:
-            case Literal(text):
+            case ir.Literal(text):
                 return LiteralMachine(text)
-            case Token():
+            case ir.Token():
                 return TokenMachine(lexeme)
-            case JsonSchema(_, language) if language is not None:
+            case ir.JsonSchema(_, language) if language is not None:
                 return LanguageMachine(language)
-            case RuleReference(name):
-                return self._make_terminal(self._rules[name])
+            case ir.RuleReference(name):
+                rule = self._rules[name]
+                with suppress(UnreadableError, RecursionError):
+                    return RegexMachine(_compile(_read_terminal(rule.body, self._rules)), rule.lazy)
             case _:
-                return UnknownMachine()
-
-    def _make_terminal(self, rule: Rule) -> Machine:
-        try:
-            return RegexMachine(_compile(_read_terminal(rule.body, self._rules)), rule.lazy)
-        except (UnreadableError, RecursionError):
-            return UnknownMachine()
+                pass
+        return UnknownMachine()
 
 
-def _read_terminal(body: Expression, rules: Mapping[str, Rule]) -> Regex:
-    """Converts the body of a terminal to a regular expression.
+def _read_terminal(body: ir.Expression, rules: Mapping[str, Rule]) -> Expression:
+    """Converts the body of a terminal; UnreadableError: the parser does not know its syntax."""
 
-    Args:
-        body: the body.
-        rules: the terminals that it may refer to.
-
-    Raises:
-        UnreadableError: a pattern has syntax that the parser does not know.
-    """
-
-    def read_all(parts: Iterable[Expression]) -> list[Regex]:
+    def read_all(parts: Iterable[ir.Expression]) -> list[Expression]:
         return [_read_terminal(part, rules) for part in parts]
 
     match body:
-        case Literal(text):
+        case ir.Literal(text):
             return concatenate(*[CharacterClass(Characters.of(character)) for character in text])
-        case Pattern(regex):
+        case ir.Pattern(regex):
             return _read_pattern(regex)
-        case Sequence(parts):
+        case ir.Sequence(parts):
             return concatenate(*read_all(parts))
-        case Alternatives(options):
+        case ir.Alternatives(options):
             return alternate(read_all(options))
-        case Intersection(parts):
+        case ir.Intersection(parts):
             return intersect(read_all(parts))
-        case Complement(of):
+        case ir.Complement(of):
             return complement(_read_terminal(of, rules))
-        case Repeat(inner, fewest, most):
+        case ir.Repeat(inner, fewest, most):
             return repeat(_read_terminal(inner, rules), fewest, most)
-        case RuleReference(name):
+        case ir.RuleReference(name):
             return _read_terminal(rules[name].body, rules)
         case _:
             raise UnreadableError(f"{body} in a terminal")
 
 
 @keep_results("regexes", 8 * MIB)
-def _read_pattern(regex: str) -> Regex:
+def _read_pattern(regex: str) -> Expression:
     # Requests repeat their expressions, and parsing one costs more than a look-up.
     return read(regex)
 
 
 # Each automaton keeps thousands of states. Grammars share those of strings and numbers.
 @keep_results("automata", 32 * MIB, Automaton.measure)
-def _compile(regex: Regex) -> Automaton:
+def _compile(regex: Expression) -> Automaton:
     return Automaton(regex)

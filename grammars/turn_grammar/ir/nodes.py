@@ -22,12 +22,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A special token of the vocabulary; ordinary text never produces it.
-
-    Args:
-        name: its text in templates.
-        id: its token id.
-    """
+    """A special token of the vocabulary; ordinary text never produces it."""
 
     name: str
     id: int
@@ -35,11 +30,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression (Rust syntax) for the whole text; only in terminals.
-
-    Args:
-        regex: escaped for use between slashes in Lark.
-    """
+    """A regular expression (Rust syntax) for the whole text, escaped for use between slashes in
+    Lark; only in terminals."""
 
     regex: str
 
@@ -91,12 +83,7 @@ Argument: TypeAlias = Keep | SetBit | Zero
 
 @dataclass(frozen=True, slots=True)
 class RuleReference:
-    """Text that the rule or terminal with this name matches.
-
-    Args:
-        name: the name.
-        argument: the parameter of the rule, if it has one.
-    """
+    """Text that the rule or terminal with this name matches, with its parameter, if it has one."""
 
     name: str
     argument: Argument | None = None
@@ -104,8 +91,7 @@ class RuleReference:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The body, if the parameter of the rule meets the condition; only as an option of
-    `Alternatives`."""
+    """The body, if the parameter of the rule meets the condition; only in `Alternatives`."""
 
     body: "Expression"
     condition: Condition
@@ -113,22 +99,16 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """The body; a shortest completion uses it only if there is no other way.
-
-    An example is a call in a turn that may end without one: it might have unwanted effects.
-    """
+    """The body; a shortest completion uses it only if there is no other way. An example is a call
+    in a turn that may end without one: it might have unwanted effects."""
 
     body: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema:
-    """A value that llguidance enforces with its own JSON Schema support (`%json`).
-
-    Args:
-        text: the schema as JSON.
-        language: finds endings of such values; None: they are not known.
-    """
+    """A value that llguidance enforces with its own JSON Schema support (`%json`). The language
+    finds endings of such values; None: they are not known."""
 
     text: str
     language: "Language | None" = field(default=None, compare=False)
@@ -214,8 +194,7 @@ def choice(options: Iterable[Expression]) -> Expression:
 
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
-    """Returns the options of a rule with a parameter, each with its condition; impossible ones are
-    dropped."""
+    """Returns the options of a rule with a parameter, without those that are impossible."""
     possible: list[Expression] = []
     for body, condition in options:
         if condition == ALWAYS:
@@ -226,12 +205,10 @@ def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
 
 
 def optional(body: Expression) -> Expression:
-    """Returns the body or nothing."""
     return body if body == EMPTY else Repeat(body, 0, 1)
 
 
 def many(body: Expression) -> Expression:
-    """Returns the body, any number of times."""
     return Repeat(body, 0, None)
 
 

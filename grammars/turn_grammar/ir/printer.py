@@ -5,23 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from grammars.schema.bits import Keep, SetBit
-from grammars.turn_grammar.ir.nodes import (
-    Alternatives,
-    Argument,
-    Complement,
-    Costly,
-    EmbeddedLark,
-    Expression,
-    Guarded,
-    Intersection,
-    JsonSchema,
-    Literal,
-    Pattern,
-    Repeat,
-    RuleReference,
-    Sequence,
-    Token,
-)
+from grammars.turn_grammar.ir import nodes as ir
 
 # Precedence of the operators; an operand of lower precedence gets parentheses.
 _CHOICE, _INTERSECTION, _SEQUENCE, _ATOM = range(4)
@@ -31,63 +15,40 @@ _STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one p
 
 
 def quote(text: str) -> str:
-    """Returns a Lark string literal.
-
-    llguidance 1.9 reads JSON strings, but not an unescaped U+007F.
-    """
+    """Returns a Lark string. llguidance 1.9 reads JSON strings, but not an unescaped U+007F."""
     return _STRINGS.encode(text).replace("\x7f", r"\u007f")
 
 
-def print_expression(expression: Expression, level: int = _CHOICE) -> str:
+def print_expression(expression: ir.Expression, level: int = _CHOICE) -> str:
     """Returns an expression as Lark, with parentheses if its level requires them."""
     return _PRINTERS[type(expression)](expression, level)
 
 
-def print_rule(head: str, body: Expression) -> str:
+def print_rule(head: str, body: ir.Expression) -> str:
     """Returns a rule on one line; its head is the name with the attributes (`[lazy]`, `::_`)."""
     return f"{head}: {print_expression(body)}\n"
 
 
-def _literal(node: Literal, level: int) -> str:
-    return quote(node.text)
-
-
-def _token(node: Token, level: int) -> str:
-    return f"<[{node.id}]>"
-
-
-def _pattern(node: Pattern, level: int) -> str:
-    return f"/{node.regex}/"
-
-
-def _sequence(node: Sequence, level: int) -> str:
+def _sequence(node: ir.Sequence, level: int) -> str:
     if not node.parts:
         return '""'
     return _join(" ", node.parts, own=_SEQUENCE, level=level)
 
 
-def _choice(node: Alternatives, level: int) -> str:
+def _choice(node: ir.Alternatives, level: int) -> str:
     assert node.options, "nothing can be written"
     return _join(" | ", node.options, own=_CHOICE, level=level)
 
 
-def _intersection(node: Intersection, level: int) -> str:
-    return _join(" & ", node.parts, own=_INTERSECTION, level=level)
-
-
-def _join(operator: str, parts: Iterable[Expression], *, own: int, level: int) -> str:
+def _join(operator: str, parts: Iterable[ir.Expression], *, own: int, level: int) -> str:
     text = operator.join([print_expression(part, own + 1) for part in parts])
     return f"({text})" if level > own else text
 
 
-def _complement(node: Complement, level: int) -> str:
-    return "~" + print_expression(node.of, _ATOM)
-
-
-def _repeat(node: Repeat, level: int) -> str:
+def _repeat(node: ir.Repeat, level: int) -> str:
     # Two postfix operators, such as `x*?`, have another meaning in other Lark parsers.
     body = print_expression(node.body, _ATOM)
-    if isinstance(node.body, Repeat | Complement):
+    if isinstance(node.body, ir.Repeat | ir.Complement):
         body = f"({body})"
     match node.fewest, node.most:
         case 0, 1:
@@ -100,50 +61,36 @@ def _repeat(node: Repeat, level: int) -> str:
             return f"{body}{{{fewest},{most}}}"
 
 
-def _reference(node: RuleReference, level: int) -> str:
-    return node.name if node.argument is None else f"{node.name}::{_argument(node.argument)}"
-
-
-def _argument(argument: Argument) -> str:
-    match argument:
+def _reference(node: ir.RuleReference, level: int) -> str:
+    match node.argument:
+        case None:
+            return node.name
         case Keep():
-            return "_"
+            return f"{node.name}::_"
         case SetBit(bit):
-            return f"set_bit({bit})"
+            return f"{node.name}::set_bit({bit})"
         case _:
-            return "0"
+            return f"{node.name}::0"
 
 
-def _guarded(node: Guarded, level: int) -> str:
-    return f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}"
-
-
-def _costly(node: Costly, level: int) -> str:
-    return print_expression(node.body, level)
-
-
-def _json(node: JsonSchema, level: int) -> str:
+def _json(node: ir.JsonSchema, level: int) -> str:
     text = node.text.replace("\x7f", r"\u007f")  # as in `quote`
     return f"%json {text}"
 
 
-def _lark(node: EmbeddedLark, level: int) -> str:
-    return f"%lark {{\n{node.text}\n}}"
-
-
 # A table by type, since `match` would test many classes for each of thousands of nodes.
 _PRINTERS: dict[type, Callable[[Any, int], str]] = {
-    Literal: _literal,
-    Token: _token,
-    Pattern: _pattern,
-    Sequence: _sequence,
-    Alternatives: _choice,
-    Intersection: _intersection,
-    Complement: _complement,
-    Repeat: _repeat,
-    RuleReference: _reference,
-    Guarded: _guarded,
-    Costly: _costly,
-    JsonSchema: _json,
-    EmbeddedLark: _lark,
+    ir.Literal: lambda node, level: quote(node.text),
+    ir.Token: lambda node, level: f"<[{node.id}]>",
+    ir.Pattern: lambda node, level: f"/{node.regex}/",
+    ir.Sequence: _sequence,
+    ir.Alternatives: _choice,
+    ir.Intersection: lambda node, level: _join(" & ", node.parts, own=_INTERSECTION, level=level),
+    ir.Complement: lambda node, level: "~" + print_expression(node.of, _ATOM),
+    ir.Repeat: _repeat,
+    ir.RuleReference: _reference,
+    ir.Guarded: lambda node, _: f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}",
+    ir.Costly: lambda node, level: print_expression(node.body, level),
+    ir.JsonSchema: _json,
+    ir.EmbeddedLark: lambda node, level: f"%lark {{\n{node.text}\n}}",
 }

@@ -6,22 +6,9 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from grammars.limits.steps import spend
+from grammars.turn_grammar.ir import nodes as ir
 from grammars.turn_grammar.ir.grammar import Rule
 from grammars.turn_grammar.ir.lexer import Lexer, Machine, Position
-from grammars.turn_grammar.ir.nodes import (
-    Alternatives,
-    Argument,
-    Costly,
-    EmbeddedLark,
-    Expression,
-    Guarded,
-    Keep,
-    Literal,
-    Repeat,
-    RuleReference,
-    Sequence,
-    SetBit,
-)
 
 MAX_SPELLED = 32_768
 """The limit for endings that are written out and tried, in characters; of longer ones only the
@@ -62,14 +49,9 @@ Pieces: TypeAlias = str | Repeated | Joined | Unspelled
 
 
 class Completion(NamedTuple):
-    """A text that ends something. It is not written out, since the shortest value of a schema of
-    300 bytes may be larger than the memory.
-
-    Args:
-        costly: the number of costly expressions in it.
-        size: the number of characters.
-        pieces: its parts.
-    """
+    """A text that ends something: how many costly expressions it has, its size in characters, its
+    parts. It is not written out, since the shortest value of a schema of 300 bytes may be larger
+    than the memory."""
 
     costly: int
     size: int
@@ -97,7 +79,6 @@ NO_TEXT = Completion(0, 0, "")
 
 
 def join(first: Completion, second: Completion) -> Completion:
-    """Joins two texts."""
     costly, size = first.costly + second.costly, first.size + second.size
     if not first.size or not second.size:
         return Completion(costly, size, first.pieces or second.pieces)
@@ -107,7 +88,6 @@ def join(first: Completion, second: Completion) -> Completion:
 
 
 def repeat(once: Completion, count: int) -> Completion:
-    """Repeats a text `count` times."""
     costly, size = once.costly * count, once.size * count
     if not size:
         return Completion(costly, 0, "")
@@ -138,11 +118,7 @@ def pick_shorter(known: Completion | None, other: Completion | None) -> Completi
 
 
 class CircleError(Exception):
-    """A rule refers to itself, so its text must be found together with those of other rules.
-
-    Args:
-        name: the rule.
-    """
+    """A rule refers to itself, so its text must be found together with those of other rules."""
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -164,12 +140,7 @@ class Way(NamedTuple):
 
 
 class Shortest:
-    """Finds the shortest texts of a grammar, each once.
-
-    Args:
-        rules: the rules of the grammar.
-        lexer: its lexemes.
-    """
+    """Finds the shortest texts of a grammar, each once."""
 
     def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
         self._rules = rules
@@ -180,13 +151,9 @@ class Shortest:
         self._is_solving = False  # `_texts` has texts that may not be the shortest yet
         self._options = _OptionIndex()
 
-    def find(self, expression: Expression, bits: int = 0) -> Completion | None:
-        """Returns the shortest text of an expression; None: not known.
-
-        Args:
-            expression: any expression of a rule.
-            bits: the parameter of the rule.
-        """
+    def find(self, expression: ir.Expression, bits: int = 0) -> Completion | None:
+        """Returns the shortest text of an expression, with the rule's parameter; None: not
+        known."""
         try:
             return self._text(expression, bits)
         except (CircleError, RecursionError):
@@ -198,7 +165,6 @@ class Shortest:
             self._under_way.clear()  # also after an error, such as too many steps
 
     def _find_rule(self, name: str) -> Completion | None:
-        """Returns the shortest text of a rule without a parameter."""
         if name in self._texts:
             return self._texts[name]
         if name in self._under_way:
@@ -254,8 +220,8 @@ class Shortest:
         return changed
 
     def _find_below(self, name: str) -> list[str]:
-        """Returns the rules below this one without a known text, each after those that it needs,
-        except in circles."""
+        """Returns the rules below this one without a known text, those that a rule needs before
+        it."""
         order: list[str] = []
         seen = {name}
         stack = [(name, _find_references(self._rules[name].body, self._rules))]
@@ -273,39 +239,44 @@ class Shortest:
                 order.append(rule)
         return order
 
-    def _text(self, expression: Expression, bits: int) -> Completion | None:
+    def _text(self, expression: ir.Expression, bits: int) -> Completion | None:
         """Returns the shortest text of an expression, given the known texts of rules."""
         spend()
         match expression:
-            case Sequence(parts):
+            case ir.Sequence(parts):
                 return self._text_of_all(parts, bits)
-            case Alternatives(options):
-                return self._text_of_any(options, bits)
-            case Repeat(body, fewest):
+            case ir.Alternatives(options):
+                best: Completion | None = None
+                for option in options:
+                    best = pick_shorter(best, self._text(option, bits))
+                    if best == NO_TEXT:
+                        break
+                return best
+            case ir.Repeat(body, fewest):
                 if fewest == 0:
                     return NO_TEXT
                 once = self._text(body, bits)
                 if once is None:
                     return None
                 return repeat(once, fewest)
-            case Guarded(body, condition):
+            case ir.Guarded(body, condition):
                 return self._text(body, bits) if condition.holds(bits) else None
-            case Costly(body):
+            case ir.Costly(body):
                 text = self._text(body, bits)
                 if text is None:
                     return None
                 return text._replace(costly=text.costly + 1)
-            case RuleReference(name, None) if not self._rules[name].is_terminal:
+            case ir.RuleReference(name, None) if not self._rules[name].is_terminal:
                 return self._find_rule(name)
-            case RuleReference(name, argument) if argument is not None:
+            case ir.RuleReference(name, argument) if argument is not None:
                 return self._find_member(Member(name, apply(argument, bits)))
-            case EmbeddedLark():
+            case ir.EmbeddedLark():
                 return None
             case _:
                 machine = self._lexer.machine(expression)
                 return find_end(machine, machine.start)
 
-    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> Completion | None:
+    def _text_of_all(self, parts: tuple[ir.Expression, ...], bits: int) -> Completion | None:
         whole = NO_TEXT
         for part in parts:
             ending = self._text(part, bits)
@@ -313,14 +284,6 @@ class Shortest:
                 return None
             whole = join(whole, ending)
         return whole
-
-    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> Completion | None:
-        best: Completion | None = None
-        for option in options:
-            best = pick_shorter(best, self._text(option, bits))
-            if best == NO_TEXT:
-                break
-        return best
 
     def _find_member(self, start: Member) -> Completion | None:
         """Returns the shortest text of a rule with this parameter: Dijkstra's algorithm on the
@@ -370,23 +333,18 @@ class Shortest:
         others = [way for way in ways if way not in adding]
         return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
 
-    def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
-        """Yields the shortest path through an expression to each member at its end.
-
-        Args:
-            expression: the body of a rule with a parameter, or a part of it.
-            bits: the parameter.
-            wanted: if a bit is set, it must be this one; 0: any bit.
-        """
+    def _find_ways(self, expression: ir.Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
+        """Yields the shortest path through (a part of) the body of a rule with a parameter to each
+        member at its end. If it sets a bit, it must be the wanted one; 0: any."""
         match expression:
-            case Sequence(parts) if parts:
+            case ir.Sequence(parts) if parts:
                 if not _may_set(parts[-1], wanted):
                     return
                 head = self._text_of_all(parts[:-1], bits)
                 if head is not None:
                     for way in self._find_ways(parts[-1], bits, wanted):
                         yield Way(join(head, way.ending), way.after)
-            case Alternatives(options) as choice:
+            case ir.Alternatives(options) as choice:
                 if wanted:
                     options = self._options.list_setters(choice, wanted)
                 elif len(options) >= MANY and not self._is_solving:
@@ -394,10 +352,10 @@ class Shortest:
                     return
                 for option in options:
                     yield from self._find_ways(option, bits, wanted)
-            case Guarded(body, condition):
+            case ir.Guarded(body, condition):
                 if condition.holds(bits):
                     yield from self._find_ways(body, bits, wanted)
-            case RuleReference(name, argument) if argument is not None:
+            case ir.RuleReference(name, argument) if argument is not None:
                 if _may_set(expression, wanted):
                     yield Way(NO_TEXT, Member(name, apply(argument, bits)))
             case _:
@@ -405,27 +363,25 @@ class Shortest:
                 if ending is not None:
                     yield Way(ending, None)
 
-    def _find_likely_ways(self, choice: Alternatives, bits: int) -> Iterator[Way]:
-        """Yields the paths through the options with the smallest lower bounds, in a choice with
-        many options."""
+    def _find_likely_ways(self, choice: ir.Alternatives, bits: int) -> Iterator[Way]:
+        """Yields the paths through the options of a large choice with the smallest lower bounds."""
         for option in self._options.sort(choice, lambda part: self._text(part, 0)):
             yield from self._find_ways(option, bits)
 
 
-def _find_references(expression: Expression, rules: Mapping[str, Rule]) -> Iterator[str]:
-    """Yields the rules without a parameter that an expression refers to, directly or through a
-    family."""
+def _find_references(expression: ir.Expression, rules: Mapping[str, Rule]) -> Iterator[str]:
+    """Yields the rules without a parameter that an expression refers to, also through a family."""
     stack = [expression]
     families = set[str]()
     while stack:
         match stack.pop():
-            case Sequence(parts) | Alternatives(parts):
+            case ir.Sequence(parts) | ir.Alternatives(parts):
                 stack += parts
-            case Repeat(body) | Guarded(body) | Costly(body):
+            case ir.Repeat(body) | ir.Guarded(body) | ir.Costly(body):
                 stack.append(body)
-            case RuleReference(name, None) if not rules[name].is_terminal:
+            case ir.RuleReference(name, None) if not rules[name].is_terminal:
                 yield name
-            case RuleReference(name, _) if not rules[name].is_terminal:
+            case ir.RuleReference(name, _) if not rules[name].is_terminal:
                 if name not in families:
                     families.add(name)
                     stack.append(rules[name].body)
@@ -438,12 +394,12 @@ class _OptionIndex:
 
     def __init__(self) -> None:
         # By the `id` of a choice, which rules keep alive.
-        self._setters: dict[int, dict[int | None, list[Expression]]] = {}
-        self._sorted: dict[int, list[Expression]] = {}
+        self._setters: dict[int, dict[int | None, list[ir.Expression]]] = {}
+        self._sorted: dict[int, list[ir.Expression]] = {}
 
     def sort(
-        self, choice: Alternatives, find: Callable[[Expression], Completion | None]
-    ) -> list[Expression]:
+        self, choice: ir.Alternatives, find: Callable[[ir.Expression], Completion | None]
+    ) -> list[ir.Expression]:
         """Returns the options, those with the smallest lower bound of their texts first."""
         options = self._sorted.get(id(choice))
         if options is None:
@@ -451,70 +407,69 @@ class _OptionIndex:
             self._sorted[id(choice)] = options
         return options
 
-    def list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
+    def list_setters(self, choice: ir.Alternatives, wanted: int) -> list[ir.Expression]:
         """Returns the options that may set this bit."""
         setters = self._setters.get(id(choice))
         if setters is None:
-            setters = self._setters[id(choice)] = dict[int | None, list[Expression]]()
+            setters = self._setters[id(choice)] = dict[int | None, list[ir.Expression]]()
             for option in choice.options:
                 setters.setdefault(_find_bit(option), []).append(option)
         return [*setters.get(wanted, ()), *setters.get(None, ())]
 
 
 def _measure_least(
-    option: Expression, find: Callable[[Expression], Completion | None]
+    option: ir.Expression, find: Callable[[ir.Expression], Completion | None]
 ) -> tuple[int, int]:
     match option:
-        case Guarded(body):
+        case ir.Guarded(body):
             return _measure_least(body, find)
-        case Sequence(parts):
+        case ir.Sequence(parts):
             costly, size = 0, 0
             for part in parts:
-                if isinstance(part, RuleReference) and part.argument is not None:
+                if isinstance(part, ir.RuleReference) and part.argument is not None:
                     break
                 least = _measure_least(part, find)
                 costly, size = costly + least[0], size + least[1]
             return costly, size
-        case Literal() | RuleReference(_, None):
+        case ir.Literal() | ir.RuleReference(_, None):
             ending = find(option)
             return NEVER if ending is None else measure(ending)
         case _:
             return 0, 0
 
 
-def _find_bit(option: Expression) -> int | None:
+def _find_bit(option: ir.Expression) -> int | None:
     """Returns the bit that an option sets at its end; None: not known."""
     match option:
-        case Guarded(body):
+        case ir.Guarded(body):
             return _find_bit(body)
-        case Sequence(parts) if parts:
+        case ir.Sequence(parts) if parts:
             return _find_bit(parts[-1])
-        case RuleReference(_, SetBit(bit)):
+        case ir.RuleReference(_, ir.SetBit(bit)):
             return 1 << bit
         case _:
             return None
 
 
 def _list_adding(ways: list[Way], member: Member) -> list[Way]:
-    """Returns the paths that set a bit."""
     return [way for way in ways if way.after and way.after.bits != member.bits]
 
 
-def _may_set(expression: Expression, wanted: int) -> bool:
+def _may_set(expression: ir.Expression, wanted: int) -> bool:
     """Returns False if the expression certainly sets another bit than the wanted one."""
     match expression:
-        case RuleReference(_, SetBit(bit)):
+        case ir.RuleReference(_, ir.SetBit(bit)):
             return not wanted or 1 << bit == wanted
         case _:
             return True
 
 
-def apply(argument: Argument, bits: int) -> int:
+def apply(argument: ir.Argument, bits: int) -> int:
     """Returns the parameter that a rule with the parameter `bits` passes to another rule."""
     match argument:
-        case Keep():
+        case ir.Keep():
             return bits
-        case SetBit(bit):
+        case ir.SetBit(bit):
             return bits | 1 << bit
         case _:
             return 0

@@ -15,9 +15,7 @@ from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format, LateHeader
-from grammars.wire.formats.command_r7b import COMMAND_R7B
-from grammars.wire.formats.harmony import HARMONY
-from grammars.wire.formats.hermes import HERMES
+from grammars.wire.formats import COMMAND_R7B, HARMONY, HERMES
 from tests.found_formats import detect
 
 PING = Tool("ping", lower({"type": "object", "properties": {}}))

@@ -15,9 +15,7 @@ from grammars.schema.members import MAX_BITS
 from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.wire.format import Format
-from grammars.wire.formats import FORMATS
-from grammars.wire.formats.hermes import HERMES
-from grammars.wire.formats.qwen3_coder import QWEN3_CODER
+from grammars.wire.formats import FORMATS, HERMES, QWEN3_CODER
 from tests.agreement.matching import Masked
 from tests.command_line import Run
 from tests.command_line import write as write_file

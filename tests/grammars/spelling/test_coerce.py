@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from grammars.errors import CoerceError
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import are_same
-from grammars.spelling.coerce import coerce, coerce_members, read_json
+from grammars.spelling.coerce import coerce, coerce_members
+from grammars.spelling.value_reader import read_json
 from tests.schema_strategies import VALUES
 
 ROWS = Path(__file__).parents[2] / "data" / "coercion_cases.jsonl"

@@ -19,9 +19,8 @@ from grammars.errors import SchemaError
 from grammars.schema.lowering.lower import lower
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import normalise_numbers
-from grammars.spelling.reading import DeepJsonError, read_json, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
-from grammars.spelling.value_reader import ValueReader
+from grammars.spelling.value_reader import DeepJsonError, ValueReader, read_json, read_value
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.ir.printer import print_expression

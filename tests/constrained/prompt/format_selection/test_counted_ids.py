@@ -8,8 +8,7 @@ from constrained.errors import TemplateError
 from constrained.prompt.format_selection.counted_ids import find_id_pattern
 from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.template.chat_template import ChatTemplate
-from grammars.wire.formats.hermes import HERMES
-from grammars.wire.formats.kimi_k2 import KIMI_K2
+from grammars.wire.formats import HERMES, KIMI_K2
 
 SOURCE = (
     "{% for t in tools or [] %}{{ t|tojson }}{% endfor %}"

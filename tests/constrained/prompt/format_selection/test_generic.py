@@ -17,8 +17,7 @@ from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
 from grammars.parse.parser import parse
 from grammars.wire.format import Marker, Reasoning
-from grammars.wire.formats import GEMMA4, QWEN3_CODER
-from grammars.wire.formats.generic import GENERIC
+from grammars.wire.formats import GEMMA4, GENERIC, QWEN3_CODER
 from tests.found_formats import find_reasoning
 from tests.real_templates import real_templates
 

@@ -1,8 +1,4 @@
-"""LFM2 and LFM2.5: a list of calls in Python, strings without escapes.
-
-Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct show the tools, but write
-no calls. The model card of LFM2 shows text after the calls.
-"""
+"""Formats with arguments by keyword (`KeywordArguments`)."""
 
 from grammars.wire.format import (
     ContentPlace,
@@ -24,5 +20,6 @@ LFM2 = Format(
     between=", ",
     ends=("<|im_end|>",),
 )
-
-SIGNS = (Marker("<|tool_list_start|>"), Literal("List of tools: ["))
+"""LFM2.5 8B A1B: a list of calls in Python, strings without escapes. The templates of LFM2 and
+LFM2.5 Instruct show the tools, but write no calls. The model card of LFM2 shows text after the
+calls."""
