@@ -98,12 +98,7 @@ def _raw_styles(quote: str) -> Iterator[JsonStyle]:
 
 def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
     """Returns the first known style in which every value is spelled as given; None if there is
-    none.
-
-    Args:
-        pairs: values, each with its spelling.
-        quote: the text around a string; "": what JSON or Python write.
-    """
+    none. `quote`: the text around a string; "": what JSON or Python write."""
     known: Iterable[JsonStyle] = styles()
     if quote not in ("", '"', "'"):
         known = _raw_styles(quote)
@@ -114,11 +109,7 @@ def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
 
 
 def require_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle:
-    """As `find_style`.
-
-    Raises:
-        DetectError: there is no such style.
-    """
+    """As `find_style`, but raises a `DetectError` if there is no such style."""
     style = find_style(*pairs, quote=quote)
     if style is None:
         raise DetectError(f"values are written in an unknown way: {pairs[0][1]!r}")
@@ -126,11 +117,8 @@ def require_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle:
 
 
 def decode_string(string: str) -> str:
-    """Returns the text of a JSON string that is spelled as most encoders do.
-
-    Raises:
-        DetectError: it is not a string, or is spelled in another way.
-    """
+    """Returns the text of a JSON string that is spelled as most encoders do. Raises a `DetectError`
+    if it is not a string, or is spelled in another way."""
     try:
         text = json.loads(string)
     except ValueError:
@@ -157,15 +145,8 @@ def are_sorted(write_call: WriteCall) -> bool:
 
 
 def infer_tagged(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
-    """Infers the tags around arguments.
-
-    Args:
-        write_call: writes a call with given arguments.
-        suffix: the text after the last value, to the end of the call.
-
-    Raises:
-        DetectError: the texts have no such tags.
-    """
+    """Infers the tags around arguments; raises a `DetectError` if there are none. `suffix`: the
+    text after the last value, to the end of the call."""
     wrapper = _find_wrapper(write_call, suffix)
     if wrapper is None:
         return _infer_plain(write_call, suffix)
@@ -193,7 +174,6 @@ def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
 
 
 def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
-    """Infers the tags if strings are written between them without a wrapper."""
     head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
     before = head.removesuffix(opener)
@@ -260,8 +240,7 @@ def _find_first_run(text: str) -> str:
 
 
 def _cut_end(text: str) -> tuple[str, str]:
-    """Splits off the text that closes the arguments, up to the first tag. Returns it and the
-    rest."""
+    """Splits a text after the first tag, which closes the arguments."""
     tag = find_tag(text)
     end = tag.end() if tag else len(text)
     return text[:end], text[end:]
@@ -277,13 +256,8 @@ def _read_empty(text: str, *, before: str, rest: str) -> str:
 
 @dataclass(frozen=True)
 class _Values:
-    """Calls with one argument, of each type.
-
-    Args:
-        write_call: writes a call with given arguments.
-        head: the text in front of the value, its key included.
-        suffix: the text after the value.
-    """
+    """Calls with one argument, of each type. `head`: the text in front of the value, its key
+    included; `suffix`: the text after it."""
 
     write_call: WriteCall
     head: str
@@ -351,11 +325,7 @@ def _find_ending(text: str, endings: Iterable[str]) -> str:
 
 def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
     """Returns the text after a key, the name of each type that follows, and the text after that
-    name.
-
-    Args:
-        between: the text between the key and a value, for each type.
-    """
+    name. `between`: the text between the key and a value, for each type."""
     # DeepSeek V3.2 writes `string="true"` or `string="false"` after each key; most write nothing.
     texts = list(between.values())
     if len(set(texts)) == 1:
@@ -379,14 +349,8 @@ def infer_keyword_arguments(
 ) -> WrittenOut[KeywordArguments] | NoFormat | None:
     """Infers the texts around keyword arguments: those of a call in Python, `name(key=value, ...)`,
     and of other lists in which the end of each value is clear from the value itself. None if it is
-    no such list; no format if it may be one whose values are spelled in an unknown way.
-
-    Args:
-        write_call: writes a call with given arguments.
-
-    Raises:
-        DetectError: it looks like Python, but its values are spelled in an unknown way.
-    """
+    no such list; no format if it may be one whose values are spelled in an unknown way; a
+    `DetectError` if that looks like Python."""
     one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
     if one is None:
         return None

@@ -1,5 +1,5 @@
-"""Makes the nodes of a call of the text that a template writes for it: its holes, and the numbers
-that count calls."""
+"""Makes the nodes of a call of the text that a template writes for it, with the numbers that count
+calls."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,11 +60,7 @@ _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
     """Returns the pieces of the first call, with the numbers that count calls cut out of fixed
-    text.
-
-    Raises:
-        DetectError: the texts of two calls differ in another way.
-    """
+    text."""
     if [piece.kind for piece in first] != [piece.kind for piece in second]:
         raise DetectError("two calls are not written alike")
     pieces: list[Piece] = []
@@ -131,11 +127,7 @@ def _take_word(words: Iterable[str]) -> list[str]:
 
 
 def build_call(calls: WrittenCalls) -> tuple[Node, ...]:
-    """Returns the nodes of a call.
-
-    Raises:
-        DetectError: no node describes a part of the call.
-    """
+    """Returns the nodes of a call; raises a `DetectError` if none describes a part of it."""
     prefix, suffix = calls.layout.prefix, calls.suffix
     pieces = list(calls.only.pieces)
     if calls.pair:
@@ -199,13 +191,9 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 
 def _cut_arguments(calls: WrittenCalls, call: ToolCall, gap: int = 0, suffix: str = "") -> str:
-    """Returns what the template writes for another call between the texts in front of the arguments
-    of the single call and after them.
-
-    Args:
-        gap: how many characters in front of the arguments belong to them.
-        suffix: the text after the arguments that belongs to them.
-    """
+    """Returns what the template writes for another call between the texts around the arguments of
+    the single call: after all but `gap` characters in front of them, and before the text that
+    follows the `suffix` of the arguments."""
     chat, layout, only = calls.chat, calls.layout, calls.only
     one, text = chat.read(Turn(calls=(chat.call,))), chat.read(Turn(calls=(call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
@@ -248,12 +236,8 @@ def _read_json_call(calls: WrittenCalls) -> JsonCall:
 
 
 def _read_object(text: str) -> dict[str, Json]:
-    """Reads the members of a call that is one object.
-
-    Raises:
-        DetectError: the text is not a JSON object. Templates that put arguments together by hand
-            write JSON as long as a value is a text.
-    """
+    """Reads the members of a call that is one object. Templates that put arguments together by hand
+    write JSON only as long as a value is a text."""
     try:
         members = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -264,11 +248,6 @@ def _read_object(text: str) -> dict[str, Json]:
 
 
 def _find_key(members: Mapping[str, Json], value: Json) -> str:
-    """Returns the key of a member with this value.
-
-    Raises:
-        DetectError: there is none.
-    """
     for key, member in members.items():
         if member == value:
             return key
@@ -290,13 +269,9 @@ def _read_id(key: str, value: Json, *, call: ToolCall, calls: WrittenCalls) -> C
 
 
 def _read_written_out(calls: WrittenCalls, gap: int, end: str) -> WrittenOut[_Arguments]:
-    """Returns the arguments of a call in Python, or between tags.
-
-    Args:
-        calls: with the call.
-        gap: how many characters stand between the name and them.
-        end: the text after them, to the end of the call or to the name that closes it.
-    """
+    """Returns the arguments of a call in Python, or between tags. `gap`: how many characters stand
+    between the name and them; `end`: the text after them, to the end of the call or to the name
+    that closes it."""
 
     def write_call(arguments: Mapping[str, Json]) -> str:
         (call,) = calls.chat.calls(arguments)
@@ -326,11 +301,8 @@ def _refuse_growing_value(calls: WrittenCalls) -> None:
 
 
 def find_counting(chat: ProbedTemplate, format: Format) -> Format:
-    """Returns the format with the template's way to count the calls of a second turn.
-
-    Raises:
-        DetectError: it counts them in neither way.
-    """
+    """Returns the format with the template's way to count the calls of a second turn. Raises a
+    `DetectError` if it counts them in neither way."""
     anew = replace(format, call=tuple(map(_count_anew, format.call)))
     if anew == format:
         return format

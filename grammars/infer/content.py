@@ -14,29 +14,21 @@ HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'
 
 @dataclass(frozen=True)
 class Plain:
-    """A turn of content without calls: the text that opens it, and everything after it.
-
-    Args:
-        escaped: the content is in a JSON string.
-        ascii: there, characters beyond ASCII are escaped.
-    """
+    """A turn of content without calls: the text that opens it, and everything after it."""
 
     opener: str
     tail: str
-    escaped: bool = False
-    ascii: bool = False
+    escaped: bool = False  # the content is in a JSON string
+    ascii: bool = False  # there, characters beyond ASCII are escaped
 
 
 def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
-    """Returns the text that ends a turn; "" if there is none.
+    """Returns the text that ends a turn; "" if there is none. `closer`: the part of the tail that
+    closes the content.
 
     If there are several tags before a next message, it is the last one that also ends the user's
     messages, or else the last one. (Some templates, such as Phi's, write another tag at the end of
     a conversation.)
-
-    Args:
-        tail: the text after content.
-        closer: the part of it that closes the content.
     """
     ending = tail.removeprefix(closer)
     tags = find_tags(common_prefix(find_following(chat).removeprefix(closer), ending))
@@ -71,11 +63,8 @@ def find_following(chat: ProbedTemplate) -> str:
 
 
 def read_content(chat: ProbedTemplate) -> Plain:
-    """Returns the texts around the content of a turn without calls.
-
-    Raises:
-        DetectError: the template does not write content.
-    """
+    """Returns the texts around the content of a turn without calls; raises a `DetectError` if the
+    template does not write content."""
     opener, found, tail = chat.read(Turn(TEXT)).partition(TEXT)
     if not found:
         raise DetectError("the chat template writes no content")

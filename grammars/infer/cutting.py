@@ -1,5 +1,4 @@
-"""Cuts the calls out of what a template writes: where each begins and ends, its pieces, and the
-fixed texts around them."""
+"""Cuts the calls out of what a template writes."""
 
 import json
 import re
@@ -43,8 +42,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Cut:
-    """A call that was found in a text, from its first hole to its last: its bounds and its
-    pieces."""
+    """A call that was found in a text, from its first hole to its last."""
 
     start: int
     end: int
@@ -52,7 +50,6 @@ class Cut:
 
     @property
     def arguments(self) -> Piece:
-        """The piece with the arguments."""
         return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
 
     @property
@@ -76,15 +73,9 @@ class Cut:
 
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
-    """Finds a call after `start`. Returns None if its name or its argument is not in the text.
-
-    Args:
-        text: what the template writes.
-        call: a call with one argument, a text.
-        start: an offset.
-        one_by_one: the arguments are in the braces of an object that is not JSON, and are read one
-            by one.
-    """
+    """Finds a call of one argument, a text, after `start`; None if its name or its argument is not
+    there. `one_by_one`: the arguments are in the braces of an object that is not JSON, and are read
+    one by one."""
     arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
     if arguments is None:
         return None
@@ -104,12 +95,7 @@ def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = Fa
 
 @dataclass(frozen=True)
 class CallPair:
-    """A turn of two calls.
-
-    Args:
-        text: what the template writes.
-        first, second: the calls in there.
-    """
+    """A turn of two calls."""
 
     text: str
     first: Cut
@@ -117,17 +103,12 @@ class CallPair:
 
     @property
     def amid(self) -> str:
-        """The text between the two calls."""
         return self.text[self.first.end : self.second.start]
 
     def take_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
-        """Returns the pair and the single call, each with the text up to the number that counts
-        calls, where that stands in front of the first hole or behind the last one.
-
-        Args:
-            one: a turn with the single call.
-            only: that call.
-        """
+        """Returns the pair, and the single call `only` of the turn `one`, each with the text up to
+        the number that counts calls, where that stands in front of the first hole or behind the
+        last one."""
         pair = self
         head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
         size = _find_count(head[::-1], amid[::-1])
@@ -264,23 +245,17 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
 
 @dataclass(frozen=True)
 class CallLayout:
-    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
+    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`."""
 
-    Args:
-        rest: the text after the last call: the text that closes the calls, and the end of the turn.
-        lead: the beginning of the first call, which the generation prompt has written.
-        several: the texts around two calls, if they are others than those around one.
-        opens_part: a call begins right after the header of a message that all parts of a turn have,
-            and content there begins with a text of its own.
-    """
-
-    rest: str
+    rest: str  # what closes the calls, and the end of the turn
     opening: str = ""
     prefix: str = ""
     suffix: str = ""
     between: str = ""
-    lead: str = ""
-    several: "CallLayout | None" = None
+    lead: str = ""  # the beginning of the first call, which the generation prompt has written
+    several: "CallLayout | None" = None  # around two calls, if others than around one
+    # A call begins right after the header of a message that all parts of a turn have, and content
+    # there begins with a text of its own.
     opens_part: bool = False
 
     def without_lead(self, *, opens_part: bool) -> "CallLayout":
@@ -305,12 +280,8 @@ def find_layout(
         two: the same of two calls.
         amid: the text between two calls' holes.
         header: what opens the turn; "" if the texts around two calls are others.
-        end: what ends a turn of content; "" if that is not known. It is not a part of a call,
-            because a model that ends its turn there writes nothing after it.
-
-    Raises:
-        DetectError: the texts around two calls are others, and nothing opens them that does not
-            open one.
+        end: what ends a turn of content; "" if not known. It is no part of a call, because a model
+            that ends its turn there writes nothing after it.
     """
     head, after = one
     prefix = common_suffix(header + head, header + two[0], amid).lstrip()

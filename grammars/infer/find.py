@@ -14,10 +14,8 @@ from grammars.turn import Turn
 
 
 def find_format(chat: ProbedTemplate) -> Detection | NoFormat:
-    """Returns the template's format, verified: it writes the same text as the template.
-
-    There is none if the template writes no calls, or in a way that is neither inferred nor known.
-    """
+    """Returns the template's format, verified: it writes the same text as the template. There is
+    none if the template writes no calls, or in a way that is neither inferred nor known."""
     found = _find(chat)
     if isinstance(found, NoFormat):
         return found
@@ -66,12 +64,8 @@ def _find_well_formed(chat: ProbedTemplate, slipped: Detection) -> Detection | N
 
 
 def _find_registered(chat: ProbedTemplate, reason: str) -> Detection | NoFormat:
-    """Returns the format of the registry that the template writes.
-
-    Args:
-        chat: the template.
-        reason: why no format is inferred.
-    """
+    """Returns the format of the registry that the template writes. `reason`: why none is
+    inferred."""
     known = attempt(partial(_read_registered, chat, reason))
     if isinstance(known, NoFormat) and not reason.startswith(known.message):
         return NoFormat(f"{known.message} ({reason})")
@@ -88,8 +82,7 @@ def _read_registered(chat: ProbedTemplate, reason: str) -> Detection:
 
 
 def _find_content_in_thought(chat: ProbedTemplate) -> tuple[Evidence, ...]:
-    """Returns content beside a call that the template writes as a thought, as evidence; () if it
-    does not."""
+    """Returns content beside a call that the template writes as a thought, as evidence."""
     block, text = chat.reasoning, chat.answer(Turn(TEXT, calls=(chat.call,))) or ""
     if block is None or block.opener.text + block.pad_open + TEXT not in text:
         return ()

@@ -84,12 +84,7 @@ def _infer(chat: ProbedTemplate) -> Detection | NoFormat:
 
 
 def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
-    """Reads the calls, then the rest of a turn, puts both together, and tries the format.
-
-    Args:
-        chat: the template.
-        one_by_one: see `read_calls`.
-    """
+    """Reads the calls, then the rest of a turn, puts both together, and tries the format."""
     calls = read_calls(chat, one_by_one=one_by_one)
     turn = read_turn(calls)
     calls = replace(calls, closing=turn.ending.after_calls.rstrip())
@@ -120,13 +115,7 @@ def _refuse_counted_ids(format: Format) -> None:
 
 def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
     """Returns the format under the name of an equal known one, or with the way to count calls.
-
-    Args:
-        measured: see `name_format`.
-
-    Raises:
-        DetectError: the calls are counted in an unknown way.
-    """
+    `measured`: see `name_format`."""
     format = name_format(written, measured=measured)
     if format.name == written.name:  # known formats include counting
         format = find_counting(chat, format)
@@ -143,7 +132,6 @@ def _has_stray_blanks(format: Format) -> bool:
 
 
 def _loosen(format: Format) -> Format:
-    """Returns the format in which the model chooses the white space around JSON."""
     call: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments):
@@ -153,7 +141,6 @@ def _loosen(format: Format) -> Format:
 
 
 def _describe_parts(calls: WrittenCalls, turn: TurnTexts, format: Format) -> Iterator[Evidence]:
-    """Yields what was inferred from turns of content, of calls, and of both."""
     plain, mixed = turn.plain, turn.mixed
     yield Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format))
     yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
@@ -162,7 +149,6 @@ def _describe_parts(calls: WrittenCalls, turn: TurnTexts, format: Format) -> Ite
 
 
 def _assemble(calls: WrittenCalls, turn: TurnTexts) -> Format:
-    """Puts a call and the rest of a turn together."""
     ending, mixed, head = turn.ending, turn.mixed, turn.head
     call = build_call(calls)
     layout = replace(calls.layout, opening=calls.layout.opening.removeprefix(head))
@@ -210,11 +196,7 @@ def _find_header(calls: WrittenCalls) -> str:
 
 
 def _read_several(calls: WrittenCalls, head: str) -> Several | None:
-    """Returns how two calls are written; None if one call is written in the same way.
-
-    Raises:
-        DetectError: the turn ends in another way after two calls than after one.
-    """
+    """Returns how two calls are written; None if one call is written in the same way."""
     layout = calls.layout.several
     if layout is None:
         return None
@@ -268,13 +250,9 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
 
 
 def name_format(format: Format, *, measured: bool) -> Format:
-    """Returns the format under the name of the equal known format, if there is one.
-
-    Args:
-        format: what was inferred.
-        measured: the text between content and calls is known. If it is not, and calls without
-            content have no text before them, it is as in the known format.
-    """
+    """Returns the format under the name of the equal known format, if there is one. Unless the text
+    between content and calls was `measured`, and if calls without content have no text before them,
+    it is as in the known format."""
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
             return replace(

@@ -50,8 +50,7 @@ ARGUMENTS: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """A turn that the template and its format write: what is special about it, its content, and the
-    arguments of its calls."""
+    """A turn that the template and its format write. `name`: what is special about it."""
 
     name: str
     content: str = ""
@@ -180,21 +179,14 @@ _TOOLS = [make_tool(name, "Probe", _PROPERTIES) for name in NAMES]
 
 @dataclass(frozen=True)
 class ProbedTemplate:
-    """A chat template, rendered on test conversations.
-
-    Args:
-        render_chat: renders a conversation.
-        reasoning: the block that the template writes.
-        scheme: makes the ids of the calls.
-        lead: what the generation prompt has written already of a call or of content.
-        spaced: the header of a turn may have other white space than the generation prompt, because
-            the source of the template is indented.
-    """
+    """A chat template, rendered on test conversations."""
 
     render_chat: Render
     reasoning: Reasoning | None
-    scheme: Scheme = plain_id
-    lead: str = ""
+    scheme: Scheme = plain_id  # makes the ids of the calls
+    lead: str = ""  # what the generation prompt has written already of a call or of content
+    # The header of a turn may have other white space than the generation prompt, because the source
+    # of the template is indented.
     spaced: bool = False
 
     @property
@@ -261,7 +253,7 @@ class ProbedTemplate:
 
     @property
     def prompted(self) -> str:
-        """The part of the header that the generation prompt writes; the whole header if that is not
+        """The part of the header that the generation prompt writes; the whole header if not
         known."""
         prompt = self.prompt
         return prompt if prompt and self.header.endswith(prompt) else self.header
@@ -273,8 +265,7 @@ class ProbedTemplate:
         return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
 
     def answer(self, turn: Turn) -> str | None:
-        """Returns the text after the user's text, with this turn; None if the template refuses
-        it."""
+        """As `ask`, for this turn."""
         return self.ask(show_message(turn))
 
     def ask_after_result(self, call: ToolCall, *messages: Any, opening: bool = False) -> str | None:
@@ -284,8 +275,7 @@ class ProbedTemplate:
         return self.ask(called, result, *messages, opening=opening)
 
     def body(self, turn: Turn) -> str | None:
-        """Returns the turn as the template writes it, after the header; None if the template
-        refuses it."""
+        """Returns the turn as the template writes it, after the header; None if it refuses it."""
         text = self.answer(turn)
         if text is not None and self.spaced:
             return skip_words(text, self.header)
@@ -305,11 +295,8 @@ class ProbedTemplate:
         return True
 
     def read(self, turn: Turn) -> str:
-        """Returns the body without the reasoning and without leading white space.
-
-        Raises:
-            DetectError: the template refuses the turn.
-        """
+        """Returns the body without the reasoning and without leading white space. Raises a
+        `DetectError` if the template refuses the turn."""
         body = self.body(turn)
         if body is None:
             raise DetectError("the chat template refuses a plain conversation with a tool call")

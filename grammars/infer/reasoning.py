@@ -1,9 +1,8 @@
 """Finds the reasoning block of a chat template, and the state in which its generation prompt leaves
 the model.
 
-They are found by probing, independently of the format of calls: the text around the thought of an
-assistant message is the block. If a template never writes a thought, the block is found in its
-prompts.
+The text around the thought of an assistant message is the block, whatever the format of calls. If a
+template never writes a thought, the block is found in its prompts.
 """
 
 import itertools
@@ -153,14 +152,11 @@ def _list_messages(chat: ProbedTemplate) -> Iterator[list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """The texts before and after a thought.
-
-    Args:
-        headers: the text in front of the text of messages without a thought.
-    """
+    """The texts before and after a thought."""
 
     head: str
     tail: str
+    # in front of the text of messages without a thought: of the user, the assistant
     headers: tuple[str, str]
 
     @property
@@ -192,10 +188,8 @@ def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any
 
 
 def _find_worded(chat: ProbedTemplate) -> Reasoning | None:
-    """Finds a block that a word opens, without a tag: `Thought: ` up to the end of the line.
-
-    It closes with what content and calls have in common after it.
-    """
+    """Finds a block that a word opens, without a tag: `Thought: ` up to the end of the line. It
+    closes with what content and calls have in common after it."""
     for kwargs, (_, text, call) in itertools.product(({}, _ON), _list_messages(chat)):
         alone = [*filter(None, (_surround(chat, message, kwargs) for message in (text, call)))]
         prompt = chat.render(opening=True, **kwargs) if alone else ""
@@ -238,7 +232,6 @@ def _find_opened(chat: ProbedTemplate) -> Reasoning | None:
 
 
 def _find_known(chat: ProbedTemplate) -> Reasoning | None:
-    """Finds the block of a template that never writes a thought."""
     prompts = [chat.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
     # Granite 3.3 describes the block only where there are no tools.
     prompts.append(chat.render(with_tools=False, opening=True, **_ON))
@@ -285,12 +278,9 @@ def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
 
 
 def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | None:
-    """Returns the block that a word opens around a thought in turns of several kinds; None if there
-    is none.
-
-    A closer without a word is only the line break: it means nothing elsewhere, and a thought ends
-    with the first one.
-    """
+    """Returns the block that a word opens around a thought in turns of several kinds. A closer
+    without a word is only the line break: it means nothing elsewhere, and a thought ends with the
+    first one."""
     opening = _find_word_opener(places, prompt)
     following = common_prefix(*(place.tail for place in places))
     sign = following.strip() if len(places) > 1 else ""
@@ -330,10 +320,8 @@ def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[
 def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
     """Returns the text that opens a block with a name between two tags, if content has another name
     between the same tags and one tag closes both: `<|channel|>think<|msg|>` and
-    `<|channel|>say<|msg|>`.
-
-    None if it is a separate message, after which the header of the turn follows again.
-    """
+    `<|channel|>say<|msg|>`. None if it is a separate message, after which the header of the turn
+    follows again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAG, tail)
@@ -346,16 +334,13 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
 
 
 def _is_tags_only(text: str) -> bool:
-    """Returns whether the text consists of tags and white space, with at least one tag."""
     return bool(find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 
 def _read_opened(prompt: str, tags: Iterable[tuple[str, str]] = _OPENED) -> Reasoning | None:
-    """Returns the block whose opener the prompt ends with; None if it ends with something else.
-
-    Such a template does not show the text before and after the closer. As in the known blocks, it
-    is white space if white space follows the opener.
-    """
+    """Returns the block whose opener the prompt ends with. The text before and after the closer,
+    which such a template does not show, is white space if white space follows the opener, as in the
+    known blocks."""
     head = prompt.rstrip()
     pad = prompt[len(head) :]
     for opener, closer in tags:
@@ -366,8 +351,8 @@ def _read_opened(prompt: str, tags: Iterable[tuple[str, str]] = _OPENED) -> Reas
 
 
 def _read_closed(prompt: str) -> Reasoning | None:
-    """Returns the empty block that a prompt ends with, so that the model does not think; None if it
-    ends with something else. White space in front of the closer is not known then."""
+    """Returns the empty block that a prompt ends with, so that the model does not think. White
+    space in front of the closer is not known then."""
     end = prompt.rstrip()
     closer = "".join(find_tags(end)[-1:])
     block = _read_opened(end.removesuffix(closer), _CLOSED)
@@ -391,14 +376,8 @@ def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
 def find_state(
     with_prompt: str, without_prompt: str, format: Format, *, calls: int | None = None
 ) -> State:
-    """Returns the state in which the generation prompt leaves the turn.
-
-    Args:
-        with_prompt: the conversation rendered with the generation prompt.
-        without_prompt: the same without it; what the two share is conversation, not prompt.
-        format: the format that the template teaches.
-        calls: how many calls the conversation has, if that is known.
-    """
+    """Returns the state in which the generation prompt leaves the turn. `calls`: how many calls the
+    conversation has, if that is known."""
     block = format.reasoning
     prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
@@ -415,7 +394,7 @@ def find_state(
 
 
 def find_prompt(with_prompt: str, without_prompt: str) -> str:
-    """Returns the generation prompt: the text that only the first of the two renders has."""
+    """Returns the text that only the first of the two renders of a conversation has."""
     return with_prompt[count_common(with_prompt, without_prompt) :]
 
 
@@ -451,15 +430,9 @@ def find_opener(prompt: str, block: Reasoning) -> Marker:
 
 
 def find_prompted(prompt: str, written: Sequence[str], block: Reasoning) -> Reasoning:
-    """Returns the block that a prompt opens, if that is another one than the history has:
-    `<think_fast>` where thoughts of the history stand between `<think>` and `</think>`. Else the
-    block itself.
-
-    Args:
-        prompt: the generation prompt.
-        written: turns of the history, whose tags open no other block.
-        block: of the history.
-    """
+    """Returns the block that a prompt opens, if that is another one than the `block` of the
+    history: `<think_fast>` where thoughts of the history stand between `<think>` and `</think>`.
+    `written`: turns of the history, whose tags open no other block."""
     head = prompt.rstrip()
     tag = next((tag for tag in reversed(find_tags(head)) if head.endswith(tag)), "")
     is_own = tag in (find_opener(tag, block).text, block.closer.text)
@@ -506,5 +479,4 @@ def _find_missing(pad: str, written: str) -> str:
 
 
 def count_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the number of tool calls in a conversation."""
     return sum(len(message.get("tool_calls") or ()) for message in messages)

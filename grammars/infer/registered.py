@@ -1,8 +1,5 @@
-"""Finds formats of the registry in what a chat template renders.
-
-For formats that cannot be inferred: a known one is what the template teaches if the template writes
-calls exactly as the format does.
-"""
+"""Finds formats of the registry in what a chat template renders, for formats that cannot be
+inferred: a known one is what the template teaches if it writes calls exactly as the format does."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -52,11 +49,7 @@ class _Probes:
 
 def find_registered(chat: ProbedTemplate, formats: Sequence[Format] = NATIVE) -> Format:
     """Returns the known format that the template writes, with the template's texts around the
-    calls.
-
-    Raises:
-        DetectError: none of `formats` writes calls as this template does.
-    """
+    calls. Raises a `DetectError` if none of `formats` writes calls as this template does."""
     probes = _Probes(
         call=chat.answer(Turn(calls=_CALLS[:1])) or "",
         calls=chat.answer(Turn(calls=_CALLS)) or "",
@@ -166,12 +159,8 @@ def _restyle(node: Node, style: JsonStyle) -> Node:
 
 
 def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Format:
-    """Returns the format with the separators and the end of turn that the template writes.
-
-    Args:
-        first: the first call, as it is written.
-        rest: the text after the only call of a turn.
-    """
+    """Returns the format with the separators and the end of turn that the template writes. `first`:
+    the first call; `rest`: the text after the only call of a turn."""
     end = probes.content.partition(TEXT)[2].strip()
     for content in format.contents:
         end = end.removeprefix(content.closer)

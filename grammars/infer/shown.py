@@ -101,9 +101,7 @@ def find_shown(
     calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
 
     Args:
-        chat: the template.
-        special_tokens: the texts of the model's special tokens; None: not known, because there is
-            only a template.
+        special_tokens: of the model; None: not known, because there is only a template.
         formats: the formats to look for.
         signs: the texts by which they are recognised, by their names.
     """
@@ -129,7 +127,6 @@ def find_shown(
 
 
 def _render_tools(chat: ProbedTemplate) -> tuple[str, str]:
-    """Returns the prompts for a question with tools and without."""
     return chat.instruct(), chat.render(with_tools=False, opening=True)
 
 
@@ -167,8 +164,8 @@ def _adapt(known: Format, chat: ProbedTemplate) -> Format:
 
 def find_stated(chat: ProbedTemplate) -> Detection | NoFormat:
     """Returns the format of the example call that a prompt with tools shows, or of the sentence
-    that describes calls. There is none without either, if several differ, or if turns of the format
-    cannot be read back after the generation prompt."""
+    that describes calls. There is none if several differ, or if turns cannot be read back after the
+    generation prompt."""
     shown, plain = _render_tools(chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
     if not found:  # an example is more exact than a sentence
@@ -230,8 +227,7 @@ def _look_around(prompt: str, example: re.Match[str]) -> tuple[re.Match[str], re
 
 
 def _join_tags(before: re.Match[str], after: re.Match[str]) -> tuple[str, str]:
-    """Returns the tags around an example with the white space inside of them; "" if there are not
-    both."""
+    """Returns the tags around an example with the white space inside of them, if there are both."""
     if not (before["tag"] and after["tag"]):
         return "", ""
     return before["tag"] + _one_line(before["space"]), _one_line(after["space"]) + after["tag"]

@@ -30,12 +30,8 @@ _MAX_SLIPS = 2  # words and tags
 
 
 def find_slip(format: Format, prompt: str) -> str:
-    """Describes what is malformed in the calls of a format; "" if nothing is.
-
-    Args:
-        format: what a template writes.
-        prompt: the prompt with tools, which may show closing tags.
-    """
+    """Describes what is malformed in the calls that a template writes; "" if nothing is. The prompt
+    may show closing tags."""
     if isinstance(format.hole, NestedArguments):
         return ""  # its marks are brackets that open nothing
     text = _write_call(format)
@@ -127,12 +123,7 @@ def _find_missing_sign(text: str) -> str:
 
 def find_meant(slipped: Format, prompt: str) -> Format | None:
     """Returns the known format that a template with malformed calls means: the prompt shows its
-    markers, and its calls differ from those of the template only in the slip.
-
-    Args:
-        slipped: what the template writes.
-        prompt: the prompt with tools.
-    """
+    markers, and its calls differ from those of the template only in the slip."""
     text = _CUT_TAG.sub(r"\g<0>>", _write_call(in_usual_style(slipped)))
     written = tokenise(squeeze(text))
     nearest: list[Format] = []
@@ -170,7 +161,6 @@ def in_usual_style(format: Format) -> Format:
 
 
 def _count_edits(words: list[str], other: list[str]) -> int:
-    """Counts the words that are inserted, deleted or replaced to make one list equal the other."""
     matcher = SequenceMatcher(None, words, other, autojunk=False)
     edits = 0
     for kind, start, end, other_start, other_end in matcher.get_opcodes():

@@ -76,12 +76,10 @@ def tokenise(text: str) -> list[str]:
 
 
 def split_numbers(text: str) -> list[str]:
-    """Splits a text into numbers and single characters."""
     return _NUMBER.findall(text)
 
 
 def drop_numbers(text: str) -> str:
-    """Returns the text without its numbers."""
     return re.sub("[0-9]+", "", text)
 
 
@@ -119,7 +117,6 @@ def skip_words(text: str, head: str) -> str | None:
 
 
 def leading_space(text: str) -> str:
-    """Returns the white space in front of a text."""
     return text[: len(text) - len(text.lstrip())]
 
 
@@ -129,7 +126,6 @@ def find_tag(text: str) -> re.Match[str] | None:
 
 
 def find_tags(text: str) -> list[str]:
-    """Returns all complete tags of a text."""
     return re.findall(TAG, text)
 
 
@@ -160,14 +156,11 @@ def make_nodes(
     """Makes nodes of fixed text: tags become markers, everything else becomes literals.
 
     Args:
-        text: fixed text.
         loose: names of tags whose closers are literal.
-        opens: a call begins with this text, so its first node is a marker.
+        opens: a call begins with this text, so its first node is a marker; raises a `DetectError`
+            if nothing in front could be one.
         opens_part: this text follows the header of a message, and what is no call has another text
             there: any words are a marker.
-
-    Raises:
-        DetectError: nothing in front could be a marker.
     """
     nodes: list[Fixed] = []
     if opens and not re.match(TAG, text):

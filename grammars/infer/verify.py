@@ -1,5 +1,5 @@
-"""Compares what a format and its template write, turn by turn and byte by byte; and tries it after
-the generation prompt: what the grammar accepts must be parsed back as the same calls.
+"""Compares what a format and its template write, byte by byte; and tries the format after the
+generation prompt: what the grammar accepts must be parsed back as the same calls.
 
 That the format writes turns as the template does is not enough: a prompt may have written the
 beginning of a call already, or something that the history does not have.
@@ -48,17 +48,9 @@ class Tails:
 def compare(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns, tries them after the generation prompt, and compares thoughts.
-
-    Args:
-        chat: the template.
-        format: what was read off it.
-        tails: the text after the turns.
-        mixed: the template writes content and calls in one turn.
-
-    Raises:
-        DetectError: a turn is written in another way.
-    """
+    """Compares turns, tries them after the generation prompt, and compares thoughts. Raises a
+    `DetectError` if a turn is written in another way. `mixed`: the template writes content and
+    calls in one turn."""
     is_placed = format.content_places[0] is not ContentPlace.BEFORE
     yield from _compare_turns(chat, format, tails, mixed=mixed or is_placed)
     yield from try_after_prompt(chat, format)
@@ -109,7 +101,7 @@ def _compare_reasoning(
 
 
 def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
-    """Raises an error if the rest of a turn after the thought differs from what was written."""
+    """Raises an error if the rest of a turn after the thought differs."""
     expected = written.partition(turn.reasoning)[2]
     if squeeze(rest) != squeeze(expected):
         raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
@@ -187,15 +179,8 @@ def _leave_out(turn: Turn) -> Iterator[Turn]:
 
 
 def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
-    """Writes turns after the generation prompt, and parses them back.
-
-    Args:
-        chat: the template.
-        format: the format that was inferred from it.
-
-    Raises:
-        DetectError: the grammar refuses such a turn, or takes one that is read as something else.
-    """
+    """Writes turns after the generation prompt, and parses them back. Raises a `DetectError` if the
+    grammar refuses such a turn, or takes one that is read as something else."""
     opened, plain = chat.ask(opening=True), chat.ask(opening=False)
     if opened is None or plain is None:
         yield Evidence("generation prompt", "", "the template refuses a conversation without turns")
@@ -237,11 +222,7 @@ def _complete(completer: Completer, text: str) -> str | None:
 
 
 def _read_back(turn: Turn, format: Format, state: State, completer: Completer) -> str:
-    """Returns the text of a turn that the grammar accepts and the parser reads back.
-
-    Raises:
-        DetectError: it does not.
-    """
+    """Returns the text of a turn, which the grammar has to accept and the parser to read back."""
     try:
         text = render(turn, format, _lower_tools(), state)
     except RenderError as error:
@@ -259,12 +240,8 @@ def _read_back(turn: Turn, format: Format, state: State, completer: Completer) -
 
 
 def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
-    """Raises an error for a turn that is fine in the history, but not after the generation prompt.
-
-    Args:
-        opened: the conversation with the generation prompt.
-        text: the turn as the model generates it.
-    """
+    """Raises an error for a turn that is fine in the history, but not after the generation prompt,
+    with which the conversation `opened` ends."""
     history = chat.answer(turn) or ""
     if not history.startswith(opened) or text.strip() not in history:
         return

@@ -36,12 +36,7 @@ _WORDS = (Name, CallId, CallIndex)
 
 
 class CallReader:
-    """Reads calls. White space between the parts of a call may be missing or longer.
-
-    Args:
-        format: how the model writes calls.
-        source: where they are read from.
-    """
+    """Reads calls. White space between the parts of a call may be missing or longer."""
 
     def __init__(self, format: Format, source: CallSource):
         self._format, self._source = format, source
@@ -51,10 +46,8 @@ class CallReader:
         self._sink = source.sink
 
     def read(self, nodes: Sequence[CallNode], name: str = "") -> Steps[ToolCall]:
-        """Reads these nodes, which are the rest of a call.
-
-        Args:
-            name: the name of the tool, if the text before has it.
+        """Reads these nodes, which are the rest of a call; `name`: of the tool, if the text before
+        has it.
 
         Raises:
             NotACallError: the text is something else.
@@ -71,7 +64,7 @@ class CallReader:
     def _read_node(
         self, node: CallNode, after: Sequence[CallNode], parts: CallParts
     ) -> Steps[None]:
-        """Reads one node. The nodes after it (`after`) show where a name ends."""
+        """Reads one node. The nodes after it show where a name ends."""
         match node:
             case Literal(text):
                 yield from self._take_loosely(text)
@@ -103,12 +96,11 @@ class CallReader:
                 yield from make_kind(node, self._format).read(self._source, parts)
 
     def finish(self, name: str, arguments: dict[str, Json], id: str | None) -> ToolCall:
-        """Returns the call with these parts, checked and converted."""
+        """Returns the call with these parts, with its errors and with its arguments converted to
+        what the schema means."""
         return self._finish(CallParts(name, id, arguments=arguments))
 
     def _finish(self, parts: CallParts) -> ToolCall:
-        """Returns the call, with its errors and with its arguments converted to what the schema
-        means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
             return ToolCall(parts.name, parts.arguments, errors=parts.errors, id=id)
@@ -132,8 +124,6 @@ class CallReader:
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _read_last_word(self, pattern: str) -> Steps[str]:
-        """Reads an id at the end of a call: it ends at the first character that does not match, or
-        with the text."""
         self._buffer.mark()
         with suppress(CutError, NotACallError):
             yield from self._buffer.take_while(
@@ -154,7 +144,6 @@ class CallReader:
         return found
 
     def _take_loosely(self, text: str) -> Steps[None]:
-        """Takes this text, after any white space."""
         if not text.isspace():
             yield from self._buffer.space()
             yield from self._buffer.literal(text.strip())
@@ -175,13 +164,9 @@ class CallReader:
 
 
 def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Sequence[CallNode]]]:
-    """Returns the openers of calls, each with the ways to write a call after it.
-
-    Args:
-        format: the wire format.
-        recover: include common variants. Then a format with message headers has no openers, since
-            `HeaderReader` reads the headers.
-    """
+    """Returns the openers of calls, each with the ways to write a call after it. With `recover`,
+    common variants are included; then a format with message headers has no openers, since
+    `HeaderReader` reads the headers."""
     if not recover:
         openings: dict[str, Sequence[Sequence[CallNode]]] = {}
         for opening, nodes in format.openings.items():
@@ -216,13 +201,8 @@ def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
 
 @dataclass(frozen=True)
 class Closers:
-    """The tags that close calls.
-
-    Args:
-        of_call: those of one call, and of its values.
-        of_group: those of all calls of a turn.
-        heads: what the closers of another version begin with.
-    """
+    """The tags that close one call and its values, those that close all calls of a turn, and what
+    the closers of another version begin with."""
 
     of_call: tuple[str, ...]
     of_group: tuple[str, ...]
@@ -258,7 +238,6 @@ def _list_tags(format: Format, texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _find_stops(nodes: Sequence[CallNode], format: Format) -> str:
-    """Returns the characters that can end a name before these nodes."""
     before = ""
     for i, node in enumerate(nodes):
         match node:

@@ -8,14 +8,7 @@ from grammars.wire.format import Content
 
 
 class ContentReader:
-    """Reads what opens content.
-
-    Args:
-        buffer: the text.
-        output: of the parser.
-        groups: has the format of the turn.
-        reasoning: what content ends.
-    """
+    """Reads what opens content."""
 
     def __init__(
         self, buffer: Buffer, output: TurnOutput, groups: CallGroups, reasoning: ReasoningReader

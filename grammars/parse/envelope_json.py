@@ -28,13 +28,7 @@ _TAG_WITH_NAME = re.compile(
 
 @dataclass(frozen=True)
 class WholeCall:
-    """A complete call in JSON.
-
-    Args:
-        name: of an offered tool.
-        arguments: as they are written.
-        id: of the call; None: it has none.
-    """
+    """A complete call in JSON."""
 
     name: str
     arguments: dict[str, Json]
@@ -42,11 +36,7 @@ class WholeCall:
 
 
 class CallWords:
-    """The words with which models name offered tools.
-
-    Args:
-        tools: those that may be called, by name.
-    """
+    """The words with which models name the tools that may be called."""
 
     def __init__(self, tools: Mapping[str, Tool]):
         self._tools = tools
@@ -66,7 +56,6 @@ class CallWords:
         return self.find_tool(match[1]) if match else ""
 
     def declares(self, name: str, key: str) -> bool:
-        """Returns whether a tool has this argument."""
         objects = self._tools[name].schema.objects
         return any(member.key == key for node in objects for member in node.properties)
 
@@ -75,11 +64,8 @@ class CallWords:
         return key in SCHEMA_KEYS and not self.declares(name, key)
 
     def list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:
-        """Returns the calls in a JSON value; `id`: that of the object around it.
-
-        Raises:
-            ValueError: something in it is no call of an offered tool.
-        """
+        """Returns the calls in a JSON value; `id`: that of the object around it. Raises a
+        `ValueError` if something in it is no call of an offered tool."""
         if isinstance(value, list) and value:
             return [call for item in cast(list[Json], value) for call in self.list_calls(item)]
         if not isinstance(value, dict):

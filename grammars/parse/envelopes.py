@@ -77,12 +77,8 @@ begins, this is an ordinary line of text."""
 
 @dataclass(frozen=True)
 class WholeCalls:
-    """Complete calls in JSON, as the reader has found them.
-
-    Args:
-        calls: in order.
-        closers: the texts that may follow them, the next one last.
-    """
+    """Complete calls in JSON, as the reader has found them, with the texts that may follow them,
+    the next one last."""
 
     calls: Sequence[WholeCall]
     closers: Sequence[str]
@@ -90,26 +86,18 @@ class WholeCalls:
 
 @dataclass(frozen=True)
 class _Beginning:
-    """The beginning of a call, up to its arguments.
-
-    Args:
-        wrappers: around the call.
-        kind: what the call begins with, if it has no wrapper.
-        tool: the name of the called tool.
-        format: how the turn goes on; None: it is not known.
-    """
+    """The beginning of a call, up to its arguments."""
 
     wrappers: Sequence[Wrapper]
-    kind: EnvelopeKind
+    kind: EnvelopeKind  # what the call begins with, if it has no wrapper
     tool: str
-    format: Format | None
+    format: Format | None  # how the turn goes on; None: it is not known
 
 
 class EnvelopeReader:
     """Reads the beginning of an envelope.
 
     Args:
-        buffer: the text.
         tools: those that may be called, by name.
         own: texts that open the model's own calls, which are no envelope.
         whole: all text is there, so JSON is read up to its end, wherever its name stands. If not,
@@ -132,10 +120,8 @@ class EnvelopeReader:
         self._in_vain = 0  # characters of JSON that was no call
 
     def read(self, before: str = "") -> Steps[ForeignCall | WholeCalls]:
-        """Reads an envelope up to the arguments of its first call, or all of it if it is JSON.
-
-        Args:
-            before: text that was taken, and belongs to the envelope.
+        """Reads an envelope up to the arguments of its first call, or all of it if it is JSON;
+        `before`: text that was taken, and belongs to the envelope.
 
         Raises:
             NotACallError: the text is something else.
@@ -298,7 +284,6 @@ class EnvelopeReader:
     # JSON up to its end.
 
     def _read_action(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
-        """Reads a call of the kind ReAct."""
         self._buffer.take(len(_ACTION))
         yield from self._buffer.next_visible()
         line = yield from self._buffer.take_while(lambda next: next != "\n")
@@ -325,7 +310,6 @@ class EnvelopeReader:
         return WholeCalls(calls, _list_closers(wrappers))
 
     def _read_json(self) -> Steps[Json]:
-        """Reads an object or a list."""
         start = self._buffer.position
         if self._in_vain > _MAX_IN_VAIN:
             raise NotACallError
@@ -337,12 +321,7 @@ class EnvelopeReader:
 
 
 class _ObjectReader:
-    """Reads a call that is a JSON object, up to its arguments.
-
-    Args:
-        buffer: the text.
-        words: the names of the offered tools.
-    """
+    """Reads a call that is a JSON object, up to its arguments."""
 
     def __init__(self, buffer: Buffer, words: CallWords):
         self._buffer = buffer
@@ -440,7 +419,6 @@ class _ObjectReader:
             raise NotACallError from None
 
     def _skip_value(self) -> Steps[None]:
-        """Takes an object, or a string."""
         try:
             yield from self._buffer.value(ValueReader(_EITHER_QUOTES))
         except ValueError:
@@ -448,19 +426,13 @@ class _ObjectReader:
 
 
 def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:
-    """Lists the texts that may follow the calls, the next one last."""
     return tuple(wrapper.closer.strip() for wrapper in wrappers if wrapper.closer)
 
 
 def _find_registered(wrappers: Sequence[Wrapper], ending: str, name: str) -> Format | None:
     """Returns the registered format in which a call of this tool begins so, up to its name or the
-    text after it, and whose arguments are between tags; None: no format is known.
-
-    Args:
-        wrappers: around the calls. They count, unless they are those of the format.
-        ending: the last text before the arguments.
-        name: of the tool.
-    """
+    text after it (`ending`), and whose arguments are between tags; None: no format is known. The
+    wrappers around the calls count, unless they are those of the format."""
     for format in NATIVE:
         if not isinstance(format.hole, TaggedArguments):
             continue

@@ -36,18 +36,7 @@ class OtherEnvelopes(Protocol):
 class CallGroups:
     """Reads calls and emits them.
 
-    Args:
-        format: the wire format.
-        buffer: the text.
-        output: of the parser.
-        tools: the tools of the request, by name.
-        recover: as in `Parser`.
-        streams: emit calls and their arguments while they are written.
-
     Attributes:
-        format: how calls are read now.
-        openings: the texts that open calls, each with the ways to write a call after it.
-        closers: the tags that close calls.
         begun: where the last call or the answer began, in characters of the turn.
         ends: for each call, the offset of its end, in characters of the turn.
         is_in_call: the text so far ends inside a call.
@@ -85,11 +74,9 @@ class CallGroups:
         self._output.after_calls = format.after if format.has_content_after_calls else ""
 
     def recognise(self, others: OtherEnvelopes) -> None:
-        """Reads calls in other envelopes, too, from now on."""
         self._others = others
 
     def make_reader(self, format: Format) -> CallReader:
-        """Returns what reads single calls of a format."""
         sink = CallSink(self._open_call, self._add_arguments, self._streams)
         return CallReader(format, CallSource(self._buffer, self._tools, self._recover, sink))
 
@@ -125,11 +112,8 @@ class CallGroups:
             is_first = False
 
     def read_opened(self, stop: str, opening: str) -> Steps[bool]:
-        """Tries to read the calls after an opener; returns whether they are calls.
-
-        Args:
-            stop: the text that was taken, which ends with the opener.
-        """
+        """Tries to read the calls after an opener, with which the text `stop` that was taken ends;
+        returns whether they are calls."""
         format = self.format
         if format.has_content_inside and format.opener and opening == format.opener.text:
             closer = format.opening[1].text
@@ -151,7 +135,7 @@ class CallGroups:
 
     def _read_rest_of_group(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[None]:
         """Reads what belongs to the first call: the calls that share its opener, and what closes
-        them; arguments as for `read_calls`."""
+        them."""
         format = self.format
         opens_several = any(
             opener.endswith(opening) and format.opens_several(opening) for opening in self.openings
@@ -208,14 +192,8 @@ class CallGroups:
         between: str | None = None,
         name: str = "",
     ) -> Steps[bool]:
-        """Tries to read one call; returns whether it is one.
-
-        Args:
-            opener: the opener that was taken.
-            ways: the nodes after the opener, in each of their forms.
-            between: the separator from the previous call; None: it is the first call.
-            name: the name of the tool, if the opener has it.
-        """
+        """Tries to read one call; returns whether it is one. `between`: the separator from the
+        previous call; None: it is the first one. `name`: of the tool, if the opener has it."""
         is_cut, taken = False, ""
         self.is_in_call = True
         self.begun = self._buffer.position
@@ -251,7 +229,6 @@ class CallGroups:
         return False
 
     def _open_call(self, name: str) -> None:
-        """Receives the name of the current call."""
         if self._streams:
             self._is_open = True
             self._output.add(CallOpened(self._output.count, name))
@@ -259,12 +236,10 @@ class CallGroups:
             self.begun = self._buffer.position
 
     def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
-        """Receives more of the arguments of the current call."""
         if self._streams and text:
             self._output.add(ArgumentsDelta(self._output.count, text, tuple(boundaries)))
 
     def close_call(self, call: ToolCall) -> None:
-        """Ends the current call."""
         self._output.add(CallRead(self._output.count, call))
         self.ends.append(self._buffer.position)
         self._output.count += 1
@@ -304,7 +279,7 @@ class CallGroups:
 
     def _cut_after_call(self, *texts: str) -> bool:
         """Handles text that ended inside one of the texts that may follow a call: it is not
-        content. Returns whether it did."""
+        content."""
         if self._recover or not self._buffer.closed:
             return False
         rest = self._buffer.rest.strip()

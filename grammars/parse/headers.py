@@ -1,5 +1,4 @@
-"""Reads message headers from the push buffer, for formats in which each part of a turn is a
-message."""
+"""Reads message headers, for formats in which each part of a turn is a message."""
 
 from collections.abc import Collection
 
@@ -10,14 +9,7 @@ from grammars.wire.variants import MessageHeader
 
 
 class HeaderReader:
-    """Reads headers in recovery mode, since models write them in many ways.
-
-    Args:
-        format: of the turn; it has headers.
-        buffer: the text.
-        output: of the parser.
-        tools: the tools of the request, by name.
-    """
+    """Reads headers in recovery mode, since models write them in many ways."""
 
     def __init__(self, format: Format, buffer: Buffer, output: TurnOutput, tools: Collection[str]):
         assert format.headers is not None
@@ -29,7 +21,7 @@ class HeaderReader:
         self._is_spaced = False  # a space stands at both ends of the message
 
     def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
-        """Returns the texts that end the current message or begin the next one; arguments as for
+        """Returns the texts that end the current message or begin the next one; as
         `TextStops.find`."""
         ends, starts = self._ends, self._headers.starts
         if self._output.in_block:  # in which the words of a recipient are text
@@ -39,12 +31,8 @@ class HeaderReader:
         return ends + starts
 
     def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
-        """Continues after one of these texts. If a call begins, returns its header and the name of
-        the tool.
-
-        Args:
-            calls: there may be calls.
-        """
+        """Continues after one of these texts. If a call begins, and there may be `calls`, returns
+        its header and the name of the tool."""
         output, headers = self._output, self._headers
         if stop not in headers.starts:
             if output.in_block:

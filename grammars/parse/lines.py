@@ -17,15 +17,11 @@ class ContentLines:
     """Reads the beginnings of lines.
 
     Args:
-        buffer: the text.
-        output: of the parser.
-        groups: reads and emits calls.
         tools: those whose calls are read, by name; none: no line begins an envelope.
         recover: all text is there, so calls are read to their end.
 
     Attributes:
-        found: the beginning of a call in another envelope, at which reading stops; None: there is
-            none.
+        found: the beginning of a call in another envelope, at which reading stops.
         body_start: where content or calls begin, in characters.
     """
 
@@ -84,11 +80,8 @@ class ContentLines:
 
     def read_envelopes(self, before: str = "") -> Steps[bool]:
         """Tries to read calls in other envelopes, as many as there are; returns whether there is
-        one.
-
-        Args:
-            before: the text before them that was taken, and that is no content if there is a call.
-        """
+        one. `before`: the text before them that was taken, and that is no content if there is a
+        call."""
         separator = before
         is_found = False
         while (yield from self._find_envelope(separator)):
@@ -118,7 +111,6 @@ class ContentLines:
         return ""
 
     def _find_envelope(self, before: str) -> Steps[bool]:
-        """Tries to read a call in another envelope; returns whether there is one."""
         self._buffer.mark()
         found = yield from self._buffer.attempt(self._envelopes.read(before))
         taken = self._buffer.forget()
@@ -145,12 +137,7 @@ class ContentLines:
         return self.found is not None
 
     def _read_rest(self, found: ForeignCall, taken: str) -> Steps[bool]:
-        """Tries to read the rest of a call that is not JSON.
-
-        Args:
-            found: its beginning.
-            taken: the text of that.
-        """
+        """Tries to read the rest of a call that is not JSON; `taken`: the text of its beginning."""
         format = found.format
         if format is not None:
             lead = render_opening(format, found.tool)

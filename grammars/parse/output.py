@@ -13,33 +13,25 @@ class PendingCalls:
     If the model continues after the block, it was only thinking about these calls. If it never
     closes the block, or ends the turn right after it, it means them. So their events wait until
     this is known.
-
-    Args:
-        count: the number of calls before them.
-        blank: the parser's pending white space before them.
-        events: the events to emit if the calls are meant.
     """
 
-    count: int
-    blank: str | None
-    events: list[Event] = field(default_factory=list[Event])
+    count: int  # of the calls before them
+    blank: str | None  # the pending white space before them
+    events: list[Event] = field(default_factory=list[Event])  # to emit if the calls are meant
 
 
 class TurnOutput:
-    """Collects the events of one turn.
-
-    Args:
-        inline: emit the reasoning block as content, as it is written, with its tags.
+    """Collects the events of one turn. `inline`: emit the reasoning block as content, as it is
+    written, with its tags.
 
     Attributes:
-        in_block: in the reasoning block.
         in_thoughts: in thoughts between tags that the format does not know.
         wrapping: how the current content is written; None: it has no opener.
         count: the number of calls so far.
         blank: white space that becomes content if more content follows; None: content has begun.
         after_calls: the text that the template writes between calls and content; it is no content.
         has_content: there is content, other than white space.
-        pending: the calls in the reasoning block that may not be meant; None: there are none.
+        pending: the calls in the reasoning block that may not be meant.
     """
 
     def __init__(self, *, inline: bool):
@@ -65,7 +57,6 @@ class TurnOutput:
         return events
 
     def add(self, event: Event) -> None:
-        """Adds an event."""
         events = self._events if self.pending is None else self.pending.events
         events.append(event)
 

@@ -246,15 +246,9 @@ class Parser:
         return self._lines.found
 
     def go_on(self, found: ForeignCall, *, drops_rest: bool = False) -> list[Event]:
-        """Reads the rest of the turn in the envelope of a call, from its arguments on.
-
-        Args:
-            found: the call, whose `format` is known.
-            drops_rest: the text that is not read yet belongs to the beginning of the call.
-
-        Returns:
-            the events that are now certain.
-        """
+        """Reads the rest of the turn in the envelope of a call whose `format` is known, from its
+        arguments on; returns the events that are now certain. `drops_rest`: the text that is not
+        read yet belongs to the beginning of the call."""
         assert found.format is not None
         self._lines.found = None
         if drops_rest:

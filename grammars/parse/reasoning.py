@@ -1,5 +1,4 @@
-"""Reads the reasoning of a turn: the block of the format, and thoughts between tags that the format
-does not know."""
+"""Reads the reasoning of a turn."""
 
 from grammars.parse.output import TurnOutput
 from grammars.spelling.buffer import Buffer, Steps
@@ -8,19 +7,8 @@ from grammars.wire.format import Reasoning
 
 
 class ReasoningReader:
-    """Reads what opens and closes reasoning.
-
-    Args:
-        state: where the rendered prompt ends.
-        buffer: the text.
-        output: of the parser; says whether the text stands in reasoning.
-        block: how the format writes reasoning; None: not at all.
-        thoughts: opener and closer of other thoughts, as in `Parser`.
-        recover: as in `Parser`.
-
-    Attributes:
-        block: that of the format in which the turn is read now.
-    """
+    """Reads what opens and closes the block of the format, in which the turn is read now, and
+    thoughts between tags that the format does not know."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format.
-
-Needs `turn_grammar.arguments`, `wire`. Start with `render`.
-"""
+"""Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format."""
 
 import json
 import re
@@ -77,13 +74,7 @@ def _header(turn: Turn, format: Format, state: State) -> str:
 
 def render_opening(format: Format, name: str, state: State | None = None) -> str:
     """Returns the text with which the first call of a turn begins, up to its arguments, or up to an
-    id that the model makes up.
-
-    Args:
-        format: its wire format.
-        name: of the tool.
-        state: has the number of calls in the conversation before this turn.
-    """
+    id that the model makes up. The state has the number of calls before this turn."""
     text = spell_fixed(format.opening)
     calls = None if state is None else state.calls
     for node in format.call:
@@ -106,7 +97,6 @@ def render_opening(format: Format, name: str, state: State | None = None) -> str
 
 
 def join_before(content: str, calls: str, format: Format) -> str:
-    """Returns the calls, with the content before them if there is some."""
     return content + format.before + calls if content else calls
 
 
@@ -180,15 +170,7 @@ def _calls(calls: Sequence[ToolCall], format: Format, tools: Sequence[Tool], sta
 
 
 class _CallWriter:
-    """Writes one call.
-
-    Args:
-        call: the call.
-        number: the number of calls of the turn before this one.
-        format: the wire format.
-        tools: the offered tools, by name.
-        state: has the number of calls in the conversation before this turn.
-    """
+    """Writes the call with this number in its turn."""
 
     def __init__(
         self,
@@ -207,11 +189,7 @@ class _CallWriter:
         self._where = f"/calls/{number}"
 
     def write(self) -> str:
-        """Returns the text of the call.
-
-        Raises:
-            RenderError, ToolError: as for `render`.
-        """
+        """Returns the text of the call; raises what `render` does."""
         kind = find_kind(self._format)
         kind.check_name(self._call.name)
         try:

@@ -6,15 +6,7 @@ from grammars.wire.format import Content
 
 
 class TextStops:
-    """Finds the texts that may end the current text.
-
-    Args:
-        groups: has the format of the turn, and the texts that open calls.
-        output: says where the text stands.
-        recover: as in `Parser`.
-        thoughts: as in `Parser`.
-        ends: as in `Parser`.
-    """
+    """Finds the texts that may end the current text. `thoughts`, `ends`: as in `Parser`."""
 
     def __init__(
         self,
@@ -33,20 +25,14 @@ class TextStops:
 
     @property
     def strays(self) -> tuple[str, ...]:
-        """The markers of a reasoning block that may occur anywhere in a turn; empty if the format
-        does not list any."""
+        """The markers of a reasoning block that may occur anywhere in a turn."""
         format = self._groups.format
         if not self._recover or format.reasoning is None or not format.strays:
             return ()
         return (format.reasoning.opener.text, *format.strays)
 
     def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
-        """Returns these texts.
-
-        Args:
-            calls: calls may come.
-            lines: a call in another envelope may begin with the next line.
-        """
+        """Returns these texts. `lines`: a call in another envelope may begin with the next line."""
         format, output = self._groups.format, self._output
         wrapping = output.wrapping
         openings = self._list_openings(wrapping) if calls else ()

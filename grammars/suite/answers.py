@@ -15,10 +15,7 @@ def write_answer(value: Any) -> dict[str, Any]:
 
     Args:
         value: a list of calls; or an object or a dictionary with `content`, `calls` (or
-            `tool_calls`) and `reasoning`; or None, which is no calls.
-
-    Raises:
-        TypeError: it is none of these.
+            `tool_calls`) and `reasoning`; or None, which is no calls. Else raises a `TypeError`.
     """
     if value is None or isinstance(value, list | tuple):
         calls: Sequence[Any] = cast(Sequence[Any], value or ())
@@ -68,11 +65,8 @@ def _write_piece(call: Any) -> dict[str, Any]:
 
 
 def write_call(call: Any) -> dict[str, Any]:
-    """Returns name and arguments of a call: a pair, an object with both, or OpenAI's form.
-
-    Raises:
-        TypeError: it is none of these.
-    """
+    """Returns name and arguments of a call: a pair, an object with both, or OpenAI's form. Raises a
+    `TypeError` if it is none of these."""
     name = arguments = _MISSING
     if isinstance(call, list | tuple):
         pair = cast(Sequence[Any], call)

@@ -124,15 +124,10 @@ SPECIFIC = frozenset(
 
 @dataclass(frozen=True)
 class Change:
-    """A difference.
-
-    Args:
-        kind: what happened.
-        place: to what: "argument", "content", "reasoning"; the kind and the place of an error; ""
-            for calls.
-    """
+    """A difference."""
 
     kind: ChangeKind
+    # Of what: "argument", "content", "reasoning"; the kind and the place of an error; "" for calls.
     place: str = ""
 
     @property
@@ -349,17 +344,11 @@ IN_PIECES, DAMAGED = "in pieces", "damaged"
 
 @dataclass(frozen=True)
 class FaultCause:
-    """What two failures with one cause have in common.
+    """What two failures with one cause have in common."""
 
-    Args:
-        change: the most severe difference.
-        triggers: what has to be in a text to fail, see `find_triggers`.
-        marks: the signs of syntax in its arguments.
-    """
-
-    change: Change
-    triggers: frozenset[str]
-    marks: frozenset[str] = frozenset()
+    change: Change  # the most severe one
+    triggers: frozenset[str]  # what has to be in a text to fail, see `find_triggers`
+    marks: frozenset[str] = frozenset()  # the signs of syntax in its arguments
 
     def explains(self, other: "FaultCause") -> bool:
         """Returns whether another failure has this cause, too: it differs in the same way, which

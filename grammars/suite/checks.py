@@ -65,21 +65,14 @@ MAX_EDITED = 12
 
 @dataclass(frozen=True)
 class SuiteCheck:
-    """A property of parsers.
-
-    Args:
-        name: of the check.
-        about: what holds, in a sentence.
-        judge: raises a `ParserFailure` if a parser does not have the property in an example.
-        examples: yields examples.
-        can_shrink: other examples than these can be judged, too.
-    """
+    """A property of parsers."""
 
     name: str
-    about: str
+    about: str  # what holds, in a sentence
+    # raises a `ParserFailure` if a parser does not have it
     judge: Callable[[CheckedParser, Example], None]
     examples: Callable[[Draws], Iterator[Example]]
-    can_shrink: bool = True
+    can_shrink: bool = True  # other examples than these can be judged, too
 
     @property
     def __name__(self) -> str:
@@ -107,7 +100,6 @@ def check_of(examples: Examples) -> Callable[[Judge], SuiteCheck]:
 
 
 def make_whole(written: Written) -> Example:
-    """Returns the whole text of a turn as an example."""
     return Example(written, (written.text,))
 
 
@@ -148,11 +140,7 @@ def reads(subject: CheckedParser, written: Written) -> bool:
 
 
 def compare_reading(subject: CheckedParser, written: Written) -> None:
-    """Reads a turn, and compares what the parser reads with what was meant.
-
-    Raises:
-        ParserFailure: they differ.
-    """
+    """Reads a turn; raises a `ParserFailure` if that differs from what was meant."""
     tools, text = written.tools, written.text
     got, events = subject.read(tools, text)
     wanted = as_reading(written.turn, [])
@@ -171,7 +159,6 @@ def _list_cuts(draws: Draws) -> Iterator[Example]:
 def _draw(
     draws: Draws, turns: Sequence[Written], cut: Callable[[Written], SearchStrategy[list[str]]]
 ) -> list[Example]:
-    """Draws pieces of drawn turns."""
     if not turns:
         return []
     strategy = st.sampled_from(turns).flatmap(
@@ -181,7 +168,6 @@ def _draw(
 
 
 def _list_turns(draws: Draws) -> list[Written]:
-    """Returns drawn turns to damage."""
     return [*draws.plain, *draws.tagged] if draws.subject.claims.damage else draws.plain
 
 

@@ -29,13 +29,8 @@ _IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter
 
 @dataclass(frozen=True)
 class Draws:
-    """Turns for a parser, of the kind that it claims to read. All checks share them.
-
-    Args:
-        subject: the parser.
-        chosen: the settings of Hypothesis: how many turns are drawn.
-        seed: with it, the same ones are drawn again.
-    """
+    """Turns for a parser, of the kind that it claims to read. All checks share them. With a seed,
+    the same ones are drawn again."""
 
     subject: CheckedParser
     chosen: settings
@@ -92,15 +87,11 @@ class Draws:
         return examples[:: len(examples) // wanted]
 
     def has_tags(self, written: Written) -> bool:
-        """Returns whether the arguments of a turn have a tag of the format."""
         return bool(find_tags(written, self.subject.format))
 
     def make_turns(self, *, tags: bool) -> SearchStrategy[Written]:
-        """Makes a strategy for turns.
-
-        Args:
-            tags: values of arguments may contain the tags of the format.
-        """
+        """Makes a strategy for turns; with `tags`, values of arguments may contain those of the
+        format."""
         subject = self.subject
         drawn = wire_texts(
             subject.format,

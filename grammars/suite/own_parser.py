@@ -16,11 +16,8 @@ _PROBE = "zorn"
 
 
 def find_parser(name: str) -> Callable[..., Any]:
-    """Returns a function or a class, such as `my_package.parser:parse`.
-
-    Raises:
-        ImportError, AttributeError: it is not there.
-    """
+    """Returns a function or a class, such as `my_package.parser:parse`. Raises an `ImportError` or
+    an `AttributeError` if it is not there."""
     module, _, path = name.partition(":")
     found: Any = import_module(module)
     for part in path.split("."):
@@ -35,9 +32,6 @@ class OwnParser:
     with the tools if it takes an argument; it gets chunks by `feed(chunk)` and the end by
     `finish()` or `close()`, and a whole text by `parse(text)`, if it has that. `write_answer` and
     `write_deltas` say what they return.
-
-    Args:
-        parser: the function or the class.
     """
 
     def __init__(self, parser: Callable[..., Any]):

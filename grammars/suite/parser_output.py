@@ -55,8 +55,7 @@ class BrokenParser(Exception):  # noqa: N818  as above
     """The parser gives no answer, or an invalid one.
 
     Args:
-        message: what is wrong.
-        kind: its kind, one of `ChangeKind`.
+        kind: of what is wrong, one of `ChangeKind`.
         place: where it is wrong, or the error that ended the parser; failures at one place have one
             cause.
     """
@@ -68,24 +67,15 @@ class BrokenParser(Exception):  # noqa: N818  as above
 
 @dataclass(frozen=True)
 class Streamed:
-    """Everything that a parser has reported in pieces, if it returns that at the end.
-
-    Args:
-        reading: what the pieces add up to.
-        events: the pieces, in order.
-    """
+    """Everything that a parser has reported in pieces, if it returns that at the end."""
 
     reading: Reading
     events: Sequence[Event]
 
 
 class AskedParser:
-    """A parser that is asked for a whole text, or for all chunks of a text at once.
-
-    Args:
-        read: returns the answer for a whole text, in the form of the pipe.
-        stream: returns the answer for chunks.
-    """
+    """A parser that is asked for a whole text, or for all chunks of a text at once. The answers are
+    in the form of the pipe."""
 
     def __init__(
         self, read: Callable[[str], JsonObject], stream: Callable[[Sequence[str]], JsonObject]
@@ -94,24 +84,18 @@ class AskedParser:
         self._chunks: list[str] = []
 
     def read(self, text: str) -> Reading:
-        """Returns what the parser reads from a whole text."""
         return read_answer(self._read(text))
 
     def feed(self, text: str) -> None:
-        """Takes a chunk."""
         self._chunks.append(text)
 
     def close(self) -> Streamed:
-        """Ends the text, and returns what the parser reported for its chunks."""
         return read_deltas(self._stream(self._chunks))
 
 
 def as_reading(value: object, events: list[Event]) -> Reading:
-    """Converts the final value of a parser to a reading; adds its events to `events`.
-
-    Raises:
-        TypeError: it is none of the forms that a parser may return.
-    """
+    """Converts the final value of a parser to a reading; adds its events to `events`. Raises a
+    `TypeError` if it is none of the forms that a parser may return."""
     if isinstance(value, Streamed):
         events += value.events
         value = value.reading
@@ -127,11 +111,8 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 
 
 def read_result(value: object) -> Reading:
-    """Converts what a parser returns for a whole text.
-
-    Raises:
-        TypeError: it is none of the forms that a parser may return.
-    """
+    """Converts what a parser returns for a whole text. Raises a `TypeError` as `as_reading`
+    does."""
     if isinstance(value, list | tuple):
         return Reading(calls=_read_calls(cast(Sequence[object], value)))
     return as_reading(value, [])
@@ -148,11 +129,7 @@ def _read_calls(calls: Sequence[object]) -> list[tuple[str, Any]]:
 
 
 def as_events(value: object) -> list[Event]:
-    """Returns what a parser reports as events.
-
-    Raises:
-        TypeError: it reports something else.
-    """
+    """Returns what a parser reports as events; raises a `TypeError` if it is something else."""
     items = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]
     events: list[Event] = []
     for item in items:
@@ -182,11 +159,7 @@ def _find_texts(value: Json) -> Iterable[str]:
 
 
 def add_up(events: Sequence[Event]) -> Reading:
-    """Returns what deltas add up to. Calls are in the order of their first delta.
-
-    Args:
-        events: the deltas.
-    """
+    """Returns what deltas add up to. Calls are in the order of their first delta."""
     content = reasoning = ""
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
@@ -207,12 +180,8 @@ def add_up(events: Sequence[Event]) -> Reading:
 
 
 def read_answer(answer: JsonObject) -> Reading:
-    """Reads a parser's answer to a whole text.
-
-    Raises:
-        ParserRefusal: the parser refuses the text.
-        BrokenParser: the answer is not valid.
-    """
+    """Reads a parser's answer to a whole text; raises a `ParserRefusal`, or a `BrokenParser` if the
+    answer is not valid."""
     _check_error(answer)
     if "deltas" in answer:
         return read_deltas(answer).reading
@@ -233,12 +202,8 @@ def read_answer(answer: JsonObject) -> Reading:
 
 
 def read_deltas(answer: JsonObject) -> Streamed:
-    """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
-
-    Raises:
-        ParserRefusal: the parser refuses the text.
-        BrokenParser: the answer is not valid.
-    """
+    """Reads a parser's answer to a text in chunks; raises as `read_answer` does. Calls are in the
+    order of their first delta."""
     _check_error(answer)
     if "deltas" not in answer:
         raise BrokenParser("the answer to chunks has no deltas")

@@ -95,9 +95,7 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
     """A parser fails a check.
 
     Args:
-        what: what is wrong.
-        pieces: the pieces of the smallest failing text.
-        tools: the offered tools.
+        pieces: of the smallest failing text.
         in_pieces: the text was fed to the parser, in one piece or in several.
         is_refusal: the parser itself reported that it cannot read the text.
         wanted, got: the expected and the actual result.
@@ -139,11 +137,7 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
 
 
 class StopSearch(BaseException):
-    """Ends a check: what was found is kept.
-
-    Args:
-        is_whole: no further check is made.
-    """
+    """Ends a check: what was found is kept. `is_whole`: no further check is made."""
 
     def __init__(self, *, is_whole: bool = False):
         super().__init__()
@@ -152,14 +146,7 @@ class StopSearch(BaseException):
 
 @dataclass(frozen=True)
 class CheckedParser:
-    """A parser that is checked.
-
-    Args:
-        factory: makes the parser.
-        format: the wire format that it reads.
-        claims: the abilities that it claims.
-        tools: the tools that turns call; (): the suite makes them up.
-    """
+    """A parser that is checked. `tools`: those that turns call; (): the suite makes them up."""
 
     factory: Factory
     format: Format
@@ -168,17 +155,13 @@ class CheckedParser:
 
     @property
     def is_push(self) -> bool:
-        """Whether it takes text in pieces."""
         return isinstance(self.factory(()), PushParser)
 
     def listen(
         self, tools: Sequence[Tool], pieces: Sequence[str]
     ) -> tuple[Reading, Sequence[Event]]:
-        """Feeds a text in pieces; returns what the parser reads, and its events.
-
-        Raises:
-            ParserFailure: the parser raised an exception.
-        """
+        """Feeds a text in pieces; returns what the parser reads, and its events. Raises a
+        `ParserFailure` if the parser raised an exception."""
         events: list[Event] = []
         with _failures(pieces, tools, in_pieces=True):
             parser = self.factory(tools)
@@ -190,11 +173,7 @@ class CheckedParser:
 
     def read(self, tools: Sequence[Tool], text: str) -> tuple[Reading, Sequence[Event]]:
         """Returns what the parser reads from a whole text, and its events if it gets it as one
-        piece.
-
-        Raises:
-            ParserFailure: the parser raised an exception.
-        """
+        piece. Raises a `ParserFailure` if the parser raised an exception."""
         with _failures([text], tools, in_pieces=False):
             parser = self.factory(tools)
             if isinstance(parser, WholeParser):
@@ -212,11 +191,8 @@ class CheckedParser:
         *,
         in_pieces: bool = False,
     ) -> None:
-        """Compares what the parser reads with what is expected, as far as its claims go.
-
-        Raises:
-            ParserFailure: they differ.
-        """
+        """Compares what the parser reads with what is expected, as far as its claims go; raises a
+        `ParserFailure` if they differ."""
         if not is_same(got, wanted, self.claims):
             start = "in pieces, the parser" if in_pieces else "the parser"
             raise ParserFailure(
@@ -284,12 +260,10 @@ def _round(value: Json) -> Json:
 
 
 def _untype(value: Json) -> str:
-    """Returns an argument as text, whatever its type."""
     return json.dumps(decode_arguments(value), sort_keys=True)
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:
-    """Counts the `WORDS` in texts."""
     # Words have no white space, so the end of one text and the start of the next form no word.
     return Counter(re.findall("|".join(WORDS), "\n".join(texts)))
 
@@ -297,17 +271,13 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
 def find_lost(
     text: str, reading: Reading, *, damaged: bool = False, tags: Sequence[str] = ()
 ) -> str | None:
-    """Finds a word that the reading has less or more often than the text.
+    """Finds a word that the reading has less or more often than the text; returns the word and its
+    counts in words.
 
     Args:
-        text: what was read.
-        reading: the result.
         damaged: calls may have an argument twice, of which one is read, or further members; these
             are excused.
-        tags: the tags of the format; the text on both sides of a tag may become a word.
-
-    Returns:
-        The word and its counts in words; None: no word is lost.
+        tags: of the format; the text on both sides of a tag may become a word.
     """
     before, after = _count_words([text]), _count_words(reading.texts)
     longest_first = sorted(tags, key=len, reverse=True)

@@ -1,11 +1,8 @@
 """A test suite for any parser of tool calls.
 
 It writes turns in a wire format as a model does, and cuts and damages the texts: first those that
-parsers are known to stumble over, then some that Hypothesis draws. `assert_parser` checks
-properties that every parser must have; `find_failures` returns one failure for each cause.
-docs/testing-parsers.md has an example.
-
-Needs Hypothesis: `pip install 'constrained-calls[suite]'`.
+parsers are known to stumble over, then some that Hypothesis draws. docs/testing-parsers.md has an
+example.
 """
 
 import json
@@ -67,55 +64,36 @@ MAX_SHRUNK = 12
 
 @dataclass(frozen=True)
 class Failure:
-    """A cause for which checks fail.
+    """A cause for which checks fail."""
 
-    Args:
-        checks: the names of the checks that show it; the first one has found it.
-        about: what this check checks.
-        example: the smallest failing example.
-        cause: the failure as an exception.
-        changes: the differences, the most severe one first.
-        root: what it is told apart by.
-    """
-
-    checks: Sequence[str]
-    about: str
-    example: Example
+    checks: Sequence[str]  # the names of those that show it; the first one has found it
+    about: str  # what that one checks
+    example: Example  # the smallest failing one
     cause: ParserFailure
-    changes: Sequence[Change]
-    root: FaultCause
+    changes: Sequence[Change]  # the most severe one first
+    root: FaultCause  # what it is told apart by
 
     @property
     def check(self) -> str:
-        """The check that has found it."""
         return self.checks[0]
 
     @property
     def text(self) -> str:
-        """The smallest failing text."""
         return self.cause.text
 
     @property
     def report(self) -> str:
-        """A description of the failure."""
         return f"{self.cause}\n  change  {self.root}\n  checks  {', '.join(self.checks)}"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the search is.
+    """How far the search is."""
 
-    Args:
-        check: the name of the check that is made.
-        number: its number, from 0.
-        examples: how many examples it has read.
-        found: how many causes were found.
-    """
-
-    check: str
-    number: int
-    examples: int
-    found: int
+    check: str  # the name of the check that is made
+    number: int  # from 0
+    examples: int  # how many it has read
+    found: int  # how many causes were found
 
 
 def assert_parser(
@@ -192,14 +170,7 @@ class Found:
 
 @dataclass
 class _Search:
-    """The search for causes.
-
-    Args:
-        subject: the parser.
-        checks: all checks to make.
-        draws: what examples are made of.
-        report, tell, max_found: see `find_failures`.
-    """
+    """The search for causes."""
 
     subject: CheckedParser
     checks: Sequence[SuiteCheck]
@@ -312,7 +283,6 @@ class _Search:
             raise StopSearch(is_whole=True)
 
     def list_failures(self) -> list[Failure]:
-        """Returns what was found, with all checks that show it."""
         return [replace(one, checks=tuple(self.shown[one.root])) for one in self.found]
 
 

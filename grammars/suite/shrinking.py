@@ -20,13 +20,7 @@ Writer: TypeAlias = Callable[[Turn, Sequence[Tool]], Written | None]
 
 
 def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
-    """Returns the smallest example that was found.
-
-    Args:
-        example: it fails.
-        format: the format of its text.
-        fails: whether an example fails in the same way.
-    """
+    """Returns the smallest example that was found of those that fail in the same way."""
     example = _join_pieces(example, fails)
     write_alike = _find_writer(example.written, format)
     tries = 0
@@ -46,11 +40,7 @@ def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -
 
 
 def simplify(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
-    """Returns a failing example with as few triggers as possible; it may be longer.
-
-    Args:
-        example, format, fails: see `shrink`.
-    """
+    """Returns a failing example with as few triggers as possible; it may be longer."""
     write_alike = _find_writer(example.written, format)
     triggers = find_triggers(example, format)
     improved = True
@@ -99,7 +89,6 @@ def _find_writer(written: Written, format: Format) -> Writer:
 
 
 def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
-    """Returns tools for calls, whose arguments have the types of the values."""
     properties: dict[str, dict[str, Any]] = {}
     for call in calls:
         for key, value in call.arguments.items():
@@ -161,7 +150,6 @@ def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
 
 
 def _list_offsets(example: Example) -> list[int]:
-    """Returns where an example is cut."""
     return list(accumulate(len(piece) for piece in example.pieces[:-1]))
 
 
@@ -196,7 +184,6 @@ def _edit_text(example: Example) -> Iterator[Example]:
 
 
 def _shorten(text: str) -> Iterator[str]:
-    """Yields shorter texts, the shortest first."""
     if not text:
         return
     yield ""

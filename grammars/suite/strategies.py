@@ -51,7 +51,6 @@ _PROPERTIES: tuple[dict[str, Any], ...] = (
 
 
 def make_tool(name: str, schema: Json) -> Tool:
-    """Returns a tool with this JSON Schema."""
     return _make_tool(name, json.dumps(schema))
 
 
@@ -150,14 +149,8 @@ def turns(
     tags: bool = True,
     reasoning: bool = True,
 ) -> Turn:
-    """Draws a turn of up to three calls, without white space around content and reasoning.
-
-    Args:
-        format: the format that it will be written in.
-        tools: the tools that it calls.
-        tags: values of arguments may contain the tags of the format.
-        reasoning: it may have a reasoning block.
-    """
+    """Draws a turn of up to three calls, without white space around content and reasoning. With
+    `tags`, values of arguments may contain the tags of the format."""
     called: list[ToolCall] = []
     if tools:
         texts = TEXTS
@@ -212,23 +205,16 @@ def write(turn: Turn, format: Format, tools: Sequence[Tool]) -> Written | None:
 
 @dataclass(frozen=True)
 class Example:
-    """A text that a parser has to read.
-
-    Args:
-        written: the turn that it is made of.
-        pieces: the text, as it is given to the parser: that of the turn, cut short or damaged.
-    """
+    """A text that a parser has to read."""
 
     written: Written
-    pieces: tuple[str, ...]
+    pieces: tuple[str, ...]  # As given to the parser: the text of the turn, cut short or damaged.
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return "".join(self.pieces)
 
     def with_pieces(self, pieces: Sequence[str]) -> "Example":
-        """Returns the example with other pieces."""
         return replace(self, pieces=tuple(pieces))
 
 
@@ -269,11 +255,8 @@ def truncations(text: str) -> SearchStrategy[str]:
 
 @st.composite
 def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
-    """Makes one to three edits of the text: leaves out, repeats or inserts a part.
-
-    Args:
-        pieces: what may be inserted; by default, characters of common syntax.
-    """
+    """Makes one to three edits of the text: leaves out, repeats or inserts a part, one of these
+    pieces or characters of common syntax."""
     added = [*pieces, *' \n"\\{}[]<>/=,:0a', "</", "<|", "null"]
     for _ in range(draw(st.integers(1, 3))):
         start = len(text) - draw(st.integers(0, len(text)))
@@ -330,11 +313,7 @@ def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
 @st.composite
 def habits(draw: DrawFn, text: str, tags: Sequence[str] = ()) -> str:
     """Writes the text as models without a mask often do: with a fence, other quotes, other keys,
-    without an opener or with two, and so on; one or two of these, in one place or in all.
-
-    Args:
-        tags: the tags of the format.
-    """
+    without an opener or with two, and so on; one or two of these, in one place or in all."""
     for _ in range(draw(st.integers(1, 2))):
         pattern, written = draw(st.sampled_from(list_habits(tags)))
         text = re.sub(pattern, written, text, count=draw(st.sampled_from([0, 1])))
