@@ -16,13 +16,7 @@ from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.text import TAG, common_prefix, common_suffix, drop_numbers, find_tag
 from grammars.schema.json_values import Json
 from grammars.spelling.styles import spell
-from grammars.wire.format import (
-    PYTHON,
-    JsonStyle,
-    KeywordArguments,
-    TaggedArguments,
-    TextWrapper,
-)
+from grammars.wire.format import PYTHON, JsonStyle, KeywordArguments, TaggedArguments, TextWrapper
 
 H = TypeVar("H", bound=TaggedArguments | KeywordArguments, covariant=True)
 

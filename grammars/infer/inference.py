@@ -12,13 +12,7 @@ from functools import partial
 
 from grammars.errors import DetectError
 from grammars.infer.calls import build_call, find_counting
-from grammars.infer.cutting import (
-    CallLayout,
-    WrittenCalls,
-    find_member,
-    probe_calls,
-    read_calls,
-)
+from grammars.infer.cutting import CallLayout, WrittenCalls, find_member, probe_calls, read_calls
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, distinct_id, plain_id
 from grammars.infer.slips import find_slip, in_usual_style

@@ -6,15 +6,7 @@ from typing import Protocol
 from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
 from grammars.parse.output import TurnOutput
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.turn import (
-    ArgumentsDelta,
-    Boundary,
-    CallCut,
-    CallOpened,
-    CallRead,
-    Tool,
-    ToolCall,
-)
+from grammars.turn import ArgumentsDelta, Boundary, CallCut, CallOpened, CallRead, Tool, ToolCall
 from grammars.turn_grammar.arguments.kind import CallSource
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.arguments.stream import CallSink

@@ -11,13 +11,7 @@ from grammars.parse.reasoning import ReasoningReader
 from grammars.parse.render import render_opening
 from grammars.parse.stops import TextStops
 from grammars.spelling.buffer import Buffer, Steps
-from grammars.turn import (
-    Event,
-    State,
-    Tool,
-    Turn,
-    collect,
-)
+from grammars.turn import Event, State, Tool, Turn, collect
 from grammars.wire.envelopes import ForeignCall
 from grammars.wire.format import Format
 

@@ -173,12 +173,7 @@ class _CallWriter:
     """Writes the call with this number in its turn."""
 
     def __init__(
-        self,
-        call: ToolCall,
-        number: int,
-        format: Format,
-        tools: Mapping[str, Tool],
-        state: State,
+        self, call: ToolCall, number: int, format: Format, tools: Mapping[str, Tool], state: State
     ):
         self._call = call
         self._number = number

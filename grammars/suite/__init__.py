@@ -3,13 +3,6 @@
 Needs Hypothesis. Start with `run`.
 """
 
-from grammars.suite.run import (
-    CHECKS,
-    Claims,
-    ParserRefusal,
-    Reading,
-    assert_parser,
-    find_failures,
-)
+from grammars.suite.run import CHECKS, Claims, ParserRefusal, Reading, assert_parser, find_failures
 
 __all__ = ["CHECKS", "Claims", "ParserRefusal", "Reading", "assert_parser", "find_failures"]

@@ -63,11 +63,7 @@ _TOOLS = (_F, _G, _tool("get_weather", city="string"))
 
 
 def list_turns(
-    format: Format,
-    offered: Sequence[Tool],
-    *,
-    reasoning: bool,
-    tags: bool,
+    format: Format, offered: Sequence[Tool], *, reasoning: bool, tags: bool
 ) -> Iterator[Written]:
     """Yields turns in this format; those that it cannot write without ambiguity are left out.
 

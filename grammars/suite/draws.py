@@ -94,10 +94,7 @@ class Draws:
         format."""
         subject = self.subject
         drawn = wire_texts(
-            subject.format,
-            subject.tools or None,
-            tags=tags,
-            reasoning=subject.claims.reasoning,
+            subject.format, subject.tools or None, tags=tags, reasoning=subject.claims.reasoning
         )
         # Of a schema with further keywords, hardly any value that is drawn would fit.
         own = self._list_corners(tags=tags) if subject.tools else []

@@ -18,11 +18,7 @@ from grammars.suite.parser_output import (
     as_reading,
     read_result,
 )
-from grammars.turn import (
-    Event,
-    Tool,
-    decode_arguments,
-)
+from grammars.turn import Event, Tool, decode_arguments
 from grammars.wire.format import Format
 
 WORDS = ("zorn", "yquil", "woxam", "kvelp", "jinqa")

@@ -19,12 +19,7 @@ except ImportError as e:
     raise ImportError(message) from e
 
 from grammars.suite.changes import Change, FaultCause, Severity, find_changes
-from grammars.suite.checks import (
-    CHECKS,
-    SuiteCheck,
-    make_whole,
-    reads,
-)
+from grammars.suite.checks import CHECKS, SuiteCheck, make_whole, reads
 from grammars.suite.clear import is_clear
 from grammars.suite.corners import find_marks, find_triggers
 from grammars.suite.draws import DEFAULT, Draws
