@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from grammars.infer.content import find_ends
+from grammars.infer.cutting import find_ends
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.inference import name_format
 from grammars.infer.probes import NAMES, TEXT, ProbedTemplate, show_message

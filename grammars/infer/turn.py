@@ -4,15 +4,16 @@ import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
-from grammars.infer.content import (
+from grammars.infer.cutting import (
     HARD_TEXT,
     Plain,
+    WrittenCalls,
     find_end,
     find_ends,
     find_following,
+    probe_calls,
     read_content,
 )
-from grammars.infer.cutting import WrittenCalls, probe_calls
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, show_message
 from grammars.infer.text import (
     common_prefix,

@@ -1,6 +1,8 @@
 """The events of a turn: text becomes reasoning or content, depending on where it stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from grammars.turn import ContentDelta, Event, ReasoningDelta
 from grammars.wire.format import Content
@@ -114,3 +116,26 @@ class TurnOutput:
         """Ends the turn: white space is content if there is nothing else."""
         if self.blank and not self.count:
             self.add(ContentDelta(self.blank))
+
+
+T = TypeVar("T")
+
+
+class AnswerText:
+    """Removes the white space in front of the content of a turn that is one JSON value."""
+
+    def __init__(self) -> None:
+        self._has_begun = False  # a character other than white space has come
+
+    def take(self, events: Sequence[T]) -> list[T | ContentDelta]:
+        """Returns the events with the content that is left; all others pass."""
+        passed: list[T | ContentDelta] = []
+        for event in events:
+            if self._has_begun or not isinstance(event, ContentDelta):
+                passed.append(event)
+                continue
+            text = event.text.lstrip()
+            if text:
+                self._has_begun = True
+                passed.append(ContentDelta(text))
+        return passed

@@ -2,18 +2,192 @@
 
 from collections.abc import Collection, Sequence
 
-from grammars.parse.content import ContentReader
 from grammars.parse.groups import CallGroups
-from grammars.parse.headers import HeaderReader
 from grammars.parse.lines import ContentLines
 from grammars.parse.output import TurnOutput
 from grammars.parse.reasoning import ReasoningReader
 from grammars.parse.render import render_opening
-from grammars.parse.stops import TextStops
-from grammars.spelling.buffer import Buffer, Steps
+from grammars.spelling.buffer import Buffer, CutError, Steps
 from grammars.turn import Event, State, Tool, Turn, collect
 from grammars.wire.envelopes import ForeignCall
-from grammars.wire.format import Format
+from grammars.wire.format import MAX_NAME_LENGTH, Content, Format
+from grammars.wire.variants import MessageHeader
+
+
+class ContentReader:
+    """Reads what opens content."""
+
+    def __init__(
+        self, buffer: Buffer, output: TurnOutput, groups: CallGroups, reasoning: ReasoningReader
+    ):
+        self._buffer = buffer
+        self._output = output
+        self._groups = groups
+        self._reasoning = reasoning
+
+    def begin(self, wrapping: Content) -> Steps[None]:
+        """Begins content after its opener; if it is in a JSON string, reads all of it."""
+        self._reasoning.release()
+        self._output.begin_content(wrapping)
+        if wrapping.escaped:
+            yield from self._buffer.escaped(wrapping.closer, self._output.write)
+            self._output.end_content()
+
+    def read_longer_opener(self, opening: str) -> Steps[bool]:
+        """Continues after an opener of calls with which an opener of content begins, too (`>>>all`,
+        where `>>>` opens calls); returns whether content has begun."""
+        for wrapping in self._groups.format.contents:
+            if not wrapping.opener.startswith(opening):
+                continue
+            rest = wrapping.opener.removeprefix(opening)
+            if (yield from self._buffer.accept(rest, after_space=False)):
+                yield from self.begin(wrapping)
+                return True
+        return False
+
+    def read_answer(self) -> Steps[None]:
+        """Reads an answer up to the end of the turn, if its opener comes next. A closer may also
+        occur in a string of the answer."""
+        format = self._groups.format
+        wrapping, tail = format.contents[0], format.tail
+        if wrapping.opener:
+            if not (yield from self._buffer.accept(wrapping.opener)):
+                return
+            self._output.blank = None
+            self._groups.begun = self._buffer.position
+        if wrapping.escaped:
+            yield from self.begin(wrapping)
+            return
+        closers = (wrapping.closer + tail, wrapping.closer, tail, *format.inner_ends)
+        ends = tuple(closer for closer in closers if closer)
+        while (stop := (yield from self._buffer.until(ends, self._output.write))) is not None:
+            if not (yield from self._buffer.peek(self._buffer.need())):
+                return
+            self._output.write(stop)
+
+
+class HeaderReader:
+    """Reads headers in recovery mode, since models write them in many ways."""
+
+    def __init__(self, format: Format, buffer: Buffer, output: TurnOutput, tools: Collection[str]):
+        assert format.headers is not None
+        self._headers = format.headers
+        self._buffer = buffer
+        self._output = output
+        self._tools = tools
+        self._ends = (self._headers.end, *format.inner_ends)
+        self._is_spaced = False  # a space stands at both ends of the message
+
+    def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
+        """Returns the texts that end the current message or begin the next one; as
+        `TextStops.find`."""
+        ends, starts = self._ends, self._headers.starts
+        if self._output.in_block:  # in which the words of a recipient are text
+            starts = (self._headers.start, self._headers.channel)
+        if self._output.in_block or self._is_spaced:
+            ends = (f" {self._headers.end}", *ends)
+        return ends + starts
+
+    def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
+        """Continues after one of these texts. If a call begins, and there may be `calls`, returns
+        its header and the name of the tool."""
+        output, headers = self._output, self._headers
+        if stop not in headers.starts:
+            if output.in_block:
+                output.show(stop)
+            output.in_block, output.blank = False, ""
+            return None
+        found = yield from self._buffer.attempt(self._read_header(stop))
+        if found is None:
+            output.write(stop)
+            return None
+        text, header = found
+        tool = headers.find_tool(header.recipient, self._tools)
+        is_call = tool in self._tools or header.recipient.startswith(headers.tools)
+        if tool is not None and not is_call:  # code may be its message: `to=python code`
+            is_call = yield from self._buffer.peek_text("{")
+        output.in_block = False
+        if tool is not None and is_call and calls:
+            return text, tool
+        output.blank = None
+        output.in_block = header.channel in headers.thoughts
+        if output.in_block:
+            output.show(text)
+        self._is_spaced = header.is_spaced
+        if header.is_spaced:
+            yield from self._buffer.skip(" ")
+        return None
+
+    def _read_header(self, stop: str) -> Steps[tuple[str, MessageHeader] | None]:
+        """Takes the header that begins with `stop`, up to the message. At the end of the text, it
+        may be cut after the role."""
+        headers, text = self._headers, stop
+        try:
+            while not text.endswith(headers.body) and len(text) <= MAX_NAME_LENGTH:
+                yield from self._buffer.need()
+                text += self._buffer.take(1)
+        except CutError:
+            if text.split() != (headers.start + headers.role).split():
+                return None
+        header = headers.read(text.removesuffix(headers.body))
+        return None if header is None else (text, header)
+
+
+class TextStops:
+    """Finds the texts that may end the current text. `thoughts`, `ends`: as in `Parser`."""
+
+    def __init__(
+        self,
+        groups: CallGroups,
+        output: TurnOutput,
+        *,
+        recover: bool,
+        thoughts: tuple[str, str] | None,
+        ends: tuple[str, ...],
+    ):
+        self._groups = groups
+        self._output = output
+        self._recover = recover
+        self._thoughts = thoughts
+        self._ends = ends
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """The markers of a reasoning block that may occur anywhere in a turn."""
+        format = self._groups.format
+        if not self._recover or format.reasoning is None or not format.strays:
+            return ()
+        return (format.reasoning.opener.text, *format.strays)
+
+    def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
+        """Returns these texts. `lines`: a call in another envelope may begin with the next line."""
+        format, output = self._groups.format, self._output
+        wrapping = output.wrapping
+        openings = self._list_openings(wrapping) if calls else ()
+        if output.is_inside and format.reasoning is not None:
+            closers = format.reasoning.closers
+            if not self._recover:
+                return closers
+            others = [opening for opening in openings if not opening.startswith(closers)]
+            return (*closers, *others, *format.tagged_openers)
+        breaks = ("\n",) if lines else ()
+        if wrapping is not None:
+            if not self._recover and (not wrapping.calls or wrapping.closer):
+                openings = ()
+            closers = (wrapping.closer,) if wrapping.closer else ()
+            return (*closers, *openings, *format.inner_ends, *self._ends, *breaks)
+        tail = (format.tail,) if format.tail else ()
+        outside = (*openings, *format.content_openers, *format.inner_ends, *tail, *self.strays)
+        if output.in_thoughts and self._thoughts:  # the grammar allows calls there, too
+            closer = self._thoughts[1]
+            outside = (f"\n{closer}", closer, *outside)
+        return (*outside, *self._ends, *breaks)
+
+    def _list_openings(self, wrapping: Content | None) -> tuple[str, ...]:
+        """Returns the texts that open calls, with what may come before them."""
+        amid_content = wrapping is not None and not self._recover
+        befores = self._groups.format.list_befores(amid_content=amid_content)
+        return tuple(before + opener for opener in self._groups.openings for before in befores)
 
 
 class Parser:

@@ -20,9 +20,8 @@ except ImportError as e:
 
 from grammars.suite.changes import Change, FaultCause, Severity, find_changes
 from grammars.suite.checks import CHECKS, SuiteCheck, make_whole, reads
-from grammars.suite.clear import is_clear
 from grammars.suite.corners import find_marks, find_triggers
-from grammars.suite.draws import DEFAULT, Draws
+from grammars.suite.draws import DEFAULT, Draws, is_clear
 from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
     ALL_CLAIMS,
