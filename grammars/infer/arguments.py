@@ -169,7 +169,9 @@ def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
 
 def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
     head, opener, close = _read_tags(write_call, suffix)
-    end, rest = _cut_end(suffix[len(close) :])
+    end, rest = suffix[len(close) :], ""
+    if tag := find_tag(end):
+        end, rest = end[: tag.end()], end[tag.end() :]
     before = head.removesuffix(opener)
     close, found, close_key = close.partition(KEYS[0])
     values = _Values(write_call, head + KEYS[0], suffix)
@@ -188,8 +190,11 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArgumen
         close_key=close_key if found else None,
         sorted_keys=are_sorted(write_call),
     )
-    empty = _read_empty(write_call({}), before=before, rest=rest)
-    if empty != end:
+    text = write_call({})
+    if not text.startswith(before) or not text.endswith(rest):
+        raise DetectError(f"a call without arguments is written in another way: {text!r}")
+    empty = text[len(before) : len(text) - len(rest)]
+    if empty != end:  # DeepSeek V4 adds a line break
         hole = replace(hole, empty=empty)
     return WrittenOut(before, hole, rest)
 
@@ -210,7 +215,8 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
     if not close:  # the name is closed as each value is: `{name}\n\arg{key}{value}\n`
-        close = _find_first_run(common_prefix(middle, suffix))
+        found = re.match(rf"{TAG}|\S+(?=\s)", common_prefix(middle, suffix))
+        close = found[0] if found else ""
         opener = middle.removeprefix(close)
     if not opener:  # a key stands at the beginning of a line
         close, opener = close.rstrip(), close[len(close.rstrip()) :]
@@ -225,27 +231,6 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
             raise DetectError(f"arguments are numbered: {two!r}")
         raise DetectError(f"nothing tells where the value of an argument ends: {one!r}")
     return head, opener, close
-
-
-def _find_first_run(text: str) -> str:
-    """Returns the first tag of a text; or what it begins with, up to the white space in it."""
-    found = re.match(rf"{TAG}|\S+(?=\s)", text)
-    return found[0] if found else ""
-
-
-def _cut_end(text: str) -> tuple[str, str]:
-    """Splits a text after the first tag, which closes the arguments."""
-    tag = find_tag(text)
-    end = tag.end() if tag else len(text)
-    return text[:end], text[end:]
-
-
-def _read_empty(text: str, *, before: str, rest: str) -> str:
-    """Returns the text that a call without arguments has instead of them. (DeepSeek V4 adds a line
-    break.)"""
-    if not text.startswith(before) or not text.endswith(rest):
-        raise DetectError(f"a call without arguments is written in another way: {text!r}")
-    return text[len(before) : len(text) - len(rest)]
 
 
 @dataclass(frozen=True)
@@ -305,8 +290,7 @@ class _Values:
 
     def read_style(self) -> JsonStyle:
         """Returns the style in which lists and objects are spelled."""
-        values = (ARRAY, OBJECT)
-        return require_style(*((value, self.cut_value(value)[1]) for value in values))
+        return require_style(*((value, self.cut_value(value)[1]) for value in (ARRAY, OBJECT)))
 
 
 def _find_ending(text: str, endings: Iterable[str]) -> str:

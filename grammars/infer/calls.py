@@ -309,7 +309,10 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
     first, second = (
         ToolCall(NAMES[0], {KEYS[0]: VALUES[i]}, id=chat.scheme(NAMES[0], i)) for i in range(2)
     )
-    text = _show_turns(chat, first, second)
+    again, two = {"role": "user", "content": AGAIN}, show_message(Turn(calls=(second,)))
+    text = chat.ask_after_result(first, two)
+    if text is None:  # it refuses two turns without a question between them
+        text = chat.ask_after_result(first, again, two)
     if text is None:
         return format
     for candidate in (format, anew):
@@ -317,14 +320,6 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
         if written and written in text:
             return candidate
     raise DetectError(f"calls of a second turn are counted in an unknown way: {text!r}")
-
-
-def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str | None:
-    """Renders two turns of one call each, with a question between them or without. None if the
-    template refuses both."""
-    again, two = {"role": "user", "content": AGAIN}, show_message(Turn(calls=(second,)))
-    text = chat.ask_after_result(first, two)
-    return chat.ask_after_result(first, again, two) if text is None else text
 
 
 def _count_anew(node: Node) -> Node:

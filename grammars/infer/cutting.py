@@ -211,7 +211,9 @@ def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> boo
         return False
     name, arguments = values.index(call.name), values.index(call.arguments)
     others = [value for i, value in enumerate(values) if i not in (name, arguments)]
-    is_id = all(value == call.id or _is_number(value) for value in others)
+    is_id = all(
+        value == call.id or (isinstance(value, str) and value.isdecimal()) for value in others
+    )
     is_ordered = arguments == name + 1 and len(others) <= 1
     return is_ordered and is_id and find_style((dict(written), text)) is not None
 
@@ -219,10 +221,6 @@ def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> boo
 def _writes_id(text: str, call: ToolCall) -> bool:
     # If an id contains the name, the name is searched.
     return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, str) and value.isdecimal()
 
 
 def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
@@ -325,27 +323,18 @@ def _begins_part(lead: str, header: str) -> bool:
 
 @dataclass(frozen=True)
 class WrittenCalls:
-    """A turn with one call and a turn with two calls, as the template writes them.
+    """A turn with one call and a turn with two calls, as the template writes them."""
 
-    Args:
-        chat: the template; its lead is that of the layout.
-        one, two: the turns.
-        only: the call in `one`.
-        pair: the calls in `two`; None if they are not both there.
-        layout: the fixed texts around calls.
-        gap: the white space in front of calls, if the prompt has already written all of the header
-            that every message of the role has; None: it has not.
-        closing: the text after the last call; after the only one it is part of the call.
-    """
-
-    chat: ProbedTemplate
+    chat: ProbedTemplate  # its lead is that of the layout
     one: str
     two: str
-    only: Cut
-    pair: CallPair | None
+    only: Cut  # the call in `one`
+    pair: CallPair | None  # the calls in `two`; None if they are not both there
     layout: CallLayout
+    # The white space in front of calls, if the prompt has already written all of the header that
+    # every message of the role has; None: it has not.
     gap: str | None = None
-    closing: str = ""
+    closing: str = ""  # the text after the last call; after the only one it is part of the call
 
     @property
     def first(self) -> str:
@@ -365,20 +354,15 @@ def probe_calls(chat: ProbedTemplate) -> tuple[ToolCall, ...]:
 
 
 def read_calls(chat: ProbedTemplate, *, one_by_one: bool) -> WrittenCalls:
-    """Reads a turn of one call and a turn of two.
-
-    Args:
-        chat: the template.
-        one_by_one: arguments are read one by one, although they are in braces.
-
-    Raises:
-        DetectError: no call is found, or the two differ.
-    """
+    """Reads a turn of one call and a turn of two; raises a `DetectError` if none is found, or they
+    differ. `one_by_one`: arguments are read one by one, although they are in braces."""
     first, second = probe_calls(chat)
     one = chat.read(Turn(calls=(first,)))
     only = cut_call(one, first, one_by_one=one_by_one)
+    if only is None and KEYS[0] not in one:
+        raise DetectError(f"calls do not name their arguments as the schemas do: {one!r}")
     if only is None:
-        raise DetectError(_explain_no_call(one))
+        raise DetectError(f"neither JSON nor tags with values in {one!r}")
     if first.id and one.count(first.id) > 1:
         message = "the id of a call is written twice, and no grammar can compare the two"
         raise DetectError(f"{message}: {one!r}")
@@ -429,13 +413,6 @@ def _find_gap(calls: WrittenCalls) -> str | None:
     is_own = bool(layout.prefix.removeprefix(layout.lead))
     is_gap = names_role and prompt.endswith(header) and is_own
     return layout.lead[len(header) :] if is_gap else None
-
-
-def _explain_no_call(text: str) -> str:
-    """Says why no call was found in what the template writes for one."""
-    if KEYS[0] not in text:
-        return f"calls do not name their arguments as the schemas do: {text!r}"
-    return f"neither JSON nor tags with values in {text!r}"
 
 
 HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'

@@ -23,7 +23,6 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Node,
-    Reasoning,
     spell_fixed,
 )
 from grammars.wire.formats import NATIVE
@@ -140,22 +139,21 @@ def find_registered(chat: ProbedTemplate, formats: Sequence[Format] = NATIVE) ->
         both=chat.answer(Turn(TEXT, calls=_CALLS[:1])) or "",
         opening=chat.ask(opening=True) or "",
     )
-    for candidate in (*_variants(formats), *_respaced(formats, probes)):
+    candidates = list(_variants(formats))
+    respaced = [_respace(known, probes.call) for known in candidates]
+    for candidate in filter(None, (*candidates, *respaced)):
         found = _match(candidate, probes)
         if found is not None:
-            return _take_reasoning(found, chat.reasoning)
+            block = chat.reasoning
+            if block is None:
+                return found
+            # Whether a turn may start after the block is as in the known format, because no
+            # template shows it.
+            starts_closed = found.reasoning is not None and found.reasoning.starts_closed
+            return replace(found, reasoning=replace(block, starts_closed=starts_closed))
     if _CALLS[0].name not in (probes.calls or probes.call):
         raise DetectError("the chat template writes no tool calls")
     raise DetectError("the chat template writes tool calls in a format that is not known")
-
-
-def _take_reasoning(known: Format, block: Reasoning | None) -> Format:
-    """Returns the format with the template's block, if it writes one. Whether a turn may start
-    after the block stays as in the known format, because no template shows it."""
-    if block is None:
-        return known
-    starts_closed = known.reasoning is not None and known.reasoning.starts_closed
-    return replace(known, reasoning=replace(block, starts_closed=starts_closed))
 
 
 def _match(candidate: Format, probes: _Probes) -> Format | None:
@@ -183,18 +181,10 @@ def _variants(formats: Sequence[Format]) -> Iterator[Format]:
             yield replace(known, call=tuple(_restyle(node, style) for node in known.call))
 
 
-def _respaced(formats: Sequence[Format], probes: _Probes) -> Iterator[Format]:
-    """Yields each format that the template writes with other white space around its markers, with
-    that white space. Converters of templates add and strip it."""
-    for known in _variants(formats):
-        respaced = _respace(known, probes.call)
-        if respaced is not None:
-            yield respaced
-
-
 def _respace(known: Format, written: str) -> Format | None:
-    """Returns the format with the white space around its own texts in a written call. None if the
-    call still differs, or if no white space does."""
+    """Returns the format with the white space around its own texts in a written call, which
+    converters of templates add and strip. None if the call still differs, or no white space does.
+    """
     pieces: list[str] = []
     one = render(Turn(calls=_CALLS[:1]), replace(known, after=""))
     position = 0

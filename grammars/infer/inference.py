@@ -99,21 +99,16 @@ def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
     return Detection(format, Origin.INFERRED, evidence, drops_thoughts=bool(unread))
 
 
-def _refuse_counted_ids(format: Format) -> None:
-    """Refuses calls in Python whose numbers are ids: their grammar does not count, so two calls
-    could have the same id."""
-    counts = [node for node in format.call if isinstance(node, CallIndex) and node.id]
-    if counts and isinstance(format.hole, KeywordArguments):
-        raise DetectError("calls in Python are counted over the conversation")
-
-
 def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
     """Returns the format under the name of an equal known one, or with the way to count calls.
     `measured`: see `name_format`."""
     format = name_format(written, measured=measured)
     if format.name == written.name:  # known formats include counting
         format = find_counting(chat, format)
-    _refuse_counted_ids(format)
+    counts = [node for node in format.call if isinstance(node, CallIndex) and node.id]
+    if counts and isinstance(format.hole, KeywordArguments):
+        # Their grammar does not count, so two calls could have the same id.
+        raise DetectError("calls in Python are counted over the conversation")
     return _loosen(format) if _has_stray_blanks(format) else format
 
 
@@ -137,7 +132,8 @@ def _loosen(format: Format) -> Format:
 def _describe_parts(calls: WrittenCalls, turn: TurnTexts, format: Format) -> Iterator[Evidence]:
     plain, mixed = turn.plain, turn.mixed
     yield Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format))
-    yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
+    nodes = ", ".join(type(node).__name__ for node in format.call)
+    yield Evidence("one call", calls.one, f"a call is {nodes}")
     yield Evidence("two calls", calls.two, _describe_calls(format))
     yield Evidence("content and a call", mixed.text, mixed.conclusion)
 
@@ -293,21 +289,14 @@ def _describe_content(format: Format) -> str:
     return f"content is written {manner}; a turn ends with {ends}"
 
 
-def _describe_call(format: Format) -> str:
-    return ", ".join(type(node).__name__ for node in format.call)
-
-
 def _describe_calls(format: Format) -> str:
     if format.single:
         return "the template writes one call in a turn"
-    opening, between, closing = format.opening, format.between, format.closing
-    if format.several is not None:
-        several = format.several
-        opening, between, closing = several.opening, several.between, several.closing
+    written = format.several or format
     texts = {
-        "opened by": spell_fixed(opening),
-        "between them": between,
-        "closed by": spell_fixed(closing),
+        "opened by": spell_fixed(written.opening),
+        "between them": written.between,
+        "closed by": spell_fixed(written.closing),
     }
     parts = [f"{what}: {text!r}" for what, text in texts.items() if text]
     return "; ".join(parts) or "calls stand side by side"

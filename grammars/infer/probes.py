@@ -116,17 +116,13 @@ def remember(render_chat: Render) -> Render:
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None = None,
         /,
-        *,
-        add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
         # Not as JSON: 1, 1.0 and true differ, and so does the order of keys.
-        key = repr((messages, tools is None, add_generation_prompt, kwargs))
+        key = repr((messages, tools is None, kwargs))
         if key not in known:
             try:
-                known[key] = render_chat(
-                    messages, tools, add_generation_prompt=add_generation_prompt, **kwargs
-                )
+                known[key] = render_chat(messages, tools, **kwargs)
             except Error as error:
                 known[key] = error
         found = known[key]

@@ -206,7 +206,8 @@ def _find_continued(written: Iterable[_Surroundings], prompt: str) -> Reasoning 
     for surroundings in written:
         name = surroundings.head.rpartition(prompt)[2]
         end, found, _ = surroundings.tail.partition(prompt)
-        if found and _HEADER_NAME.fullmatch(name) and _is_tags_only(end):
+        is_tags_only = bool(find_tags(end)) and not re.sub(_TAG, "", end).strip()
+        if found and _HEADER_NAME.fullmatch(name) and is_tags_only:
             return Reasoning(
                 Marker(name.rstrip()),
                 Marker(end.lstrip() + prompt),
@@ -331,10 +332,6 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
     without = head[: opening.start()] + following
     is_left_out = "".join(without.split()) == "".join(surroundings.headers[1].split())
     return opening if found and is_left_out else None
-
-
-def _is_tags_only(text: str) -> bool:
-    return bool(find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 
 def _read_opened(prompt: str, tags: Iterable[tuple[str, str]] = _OPENED) -> Reasoning | None:

@@ -196,8 +196,12 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
             continue
         if call.start() in listed:
             continue
-        if call["quote"] == "'" and not _is_called_json(prompt, call.start()):
-            continue  # the values could be Python's
+        start = call.start()
+        if (
+            call["quote"] == "'"
+            and "json" not in prompt[max(0, start - SURROUNDINGS) : start].lower()
+        ):
+            continue  # the values could be Python's, unless the text in front says otherwise
         before, after = _look_around(prompt, call)
         is_list = bool(before["list"])
         if is_list:
@@ -205,7 +209,9 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
         if before["tag"] and not after["tag"]:
             continue  # the example ends elsewhere
         is_broken = "\n" in f"{before['list']}{call.group()}"
-        style = replace(_find_style(call), loose=is_broken)
+        item = ", " if call["comma"].endswith((" ", "\n")) else ","
+        key = ": " if call["colon"].endswith(" ") else ":"
+        style = JsonStyle(item=item, key=key, loose=is_broken)
         written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
         head, tail = _join_tags(before, after)
         head = head or before["word"] or ""
@@ -235,11 +241,6 @@ def _join_tags(before: re.Match[str], after: re.Match[str]) -> tuple[str, str]:
 
 def _names_tool(text: str) -> bool:
     return any(name in text for name in NAMES)
-
-
-def _is_called_json(prompt: str, end: int) -> bool:
-    """Returns whether the text in front of an example says that it is JSON."""
-    return "json" in prompt[max(0, end - SURROUNDINGS) : end].lower()
 
 
 def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
@@ -278,12 +279,6 @@ def _read_python(example: re.Match[str], prompt: str) -> Format:
     call = (Name(), Literal("("), KeywordArguments(quote=""), Literal(")"))
     format = _frame(call, head=head, tail=tail, is_list=True)
     return replace(format, between=example["between"] or ", ")
-
-
-def _find_style(call: re.Match[str]) -> JsonStyle:
-    item = ", " if call["comma"].endswith((" ", "\n")) else ","
-    key = ": " if call["colon"].endswith(" ") else ":"
-    return JsonStyle(item=item, key=key)
 
 
 def _frame(call: tuple[Node, ...], *, head: str, tail: str, is_list: bool) -> Format:

@@ -161,10 +161,6 @@ def _separates(text: str, prompt: str) -> bool:
     return not text.strip() or (is_open and text.rstrip().endswith(header))
 
 
-def _ends_message(between: str, chat: ProbedTemplate) -> bool:
-    return bool(between.strip()) and _separates(between, chat.prompted)
-
-
 def _show_mixed(chat: ProbedTemplate) -> str:
     """Returns a turn of content and the first of the calls that are cut; "" if it is refused."""
     return chat.body(Turn(TEXT, calls=probe_calls(chat)[:1])) or ""
@@ -244,7 +240,8 @@ def _infer_mixed(calls: WrittenCalls, content: Content, *, head: str) -> Mixed:
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
         # Each part of a turn is a message, and the template does not show what models write here.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
-    if not found and content.opener and not content.closer and _ends_message(between, chat):
+    ends_message = bool(between.strip()) and _separates(between, chat.prompted)
+    if not found and content.opener and not content.closer and ends_message:
         conclusion = (
             "content is dropped next to a call; it may be a message of its own, as calls are"
         )

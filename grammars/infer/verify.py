@@ -96,15 +96,10 @@ def _compare_reasoning(
         elif squeeze(text).endswith(squeeze(written)):
             conclusion = "written alike but for white space"
         elif written:
-            _refuse_other_rest(probe, text.partition(turn.reasoning)[2], written, turn)
+            rest, expected = (one.partition(turn.reasoning)[2] for one in (text, written))
+            if squeeze(rest) != squeeze(expected):
+                raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
         yield Evidence(f"reasoning and {probe}", text, conclusion)
-
-
-def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
-    """Raises an error if the rest of a turn after the thought differs."""
-    expected = written.partition(turn.reasoning)[2]
-    if squeeze(rest) != squeeze(expected):
-        raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
 
 
 def find_unread_thought(chat: ProbedTemplate) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from grammars.schema.json_values import Json
 from grammars.schema.nodes import Violation
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
@@ -59,7 +58,7 @@ class CallReader:
                 yield from self._read_node(node, nodes[number:], parts)
             except DeepJsonError as e:
                 parts.errors = (Violation("", str(e)),)
-        return self._finish(parts)
+        return self.finish(parts)
 
     def _read_node(
         self, node: CallNode, after: Sequence[CallNode], parts: CallParts
@@ -67,7 +66,9 @@ class CallReader:
         """Reads one node. The nodes after it show where a name ends."""
         match node:
             case Literal(text):
-                yield from self._take_loosely(text)
+                if not text.isspace():
+                    yield from self._buffer.space()
+                    yield from self._buffer.literal(text.strip())
                 if text[-1:].isspace() and after and isinstance(after[0], _WORDS):
                     yield from self._buffer.space()
             case Marker(text):
@@ -95,12 +96,9 @@ class CallReader:
             case ArgumentsHole():
                 yield from make_kind(node, self._format).read(self._source, parts)
 
-    def finish(self, name: str, arguments: dict[str, Json], id: str | None) -> ToolCall:
-        """Returns the call with these parts, with its errors and with its arguments converted to
-        what the schema means."""
-        return self._finish(CallParts(name, id, arguments=arguments))
-
-    def _finish(self, parts: CallParts) -> ToolCall:
+    def finish(self, parts: CallParts) -> ToolCall:
+        """Returns the call, with its errors and with its arguments converted to what the schema
+        means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
             return ToolCall(parts.name, parts.arguments, errors=parts.errors, id=id)
@@ -142,11 +140,6 @@ class CallReader:
         if (found := node.read(text, self._tools)) is None:
             raise NotACallError
         return found
-
-    def _take_loosely(self, text: str) -> Steps[None]:
-        if not text.isspace():
-            yield from self._buffer.space()
-            yield from self._buffer.literal(text.strip())
 
     def _take_closer(self, text: str) -> Steps[None]:
         """Takes the marker that closes a call, which models may leave out."""

@@ -423,12 +423,13 @@ class _ObjectReader:
             yield from self._buffer.literal(":")
             following = yield from self._buffer.next_visible()
             if key in GROUP_KEYS and not name and following in "{[":
-                wrappers = (*wrappers, self._open_group(key, following))
+                wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
                 if following == "[":
+                    wrapper = Wrapper(EnvelopeKind.LIST, f'{{"{key}": [', "]}")
                     self._buffer.take(1)
                     if (yield from self._buffer.next_visible()) != "{":
                         raise NotACallError
-                return (yield from self.read(wrappers))
+                return (yield from self.read((*wrappers, wrapper)))
             if key in NAME_KEYS and not name and following == "{":
                 wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
                 return (yield from self.read((*wrappers, wrapper)))
@@ -450,12 +451,6 @@ class _ObjectReader:
                 return _Beginning(wrappers, EnvelopeKind.OBJECT, name, None)
             yield from self._buffer.space()
             yield from self._buffer.literal(",")
-
-    def _open_group(self, key: str, following: str) -> Wrapper:
-        """Returns the wrapper of an object with a member that has the call, or a list of calls."""
-        if following == "{":
-            return Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
-        return Wrapper(EnvelopeKind.LIST, f'{{"{key}": [', "]}")
 
     def _read_arguments_start(self, key: str, name: str, following: str) -> Steps[bool]:
         """Checks that arguments come next; returns whether they are the text of a string."""

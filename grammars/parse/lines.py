@@ -9,6 +9,7 @@ from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
 from grammars.spelling.buffer import Buffer, Steps
 from grammars.turn import Tool
+from grammars.turn_grammar.arguments.kind import CallParts
 from grammars.wire.envelopes import ForeignCall
 from grammars.wire.format import spell_fixed
 
@@ -118,8 +119,8 @@ class ContentLines:
             return False
         if isinstance(found, WholeCalls):
             for whole in found.calls:
-                call = self._groups.reader.finish(whole.name, whole.arguments, whole.id)
-                self._groups.close_call(call)
+                parts = CallParts(whole.name, whole.id, arguments=whole.arguments)
+                self._groups.close_call(self._groups.reader.finish(parts))
             self._unclosed += found.closers
             return True
         if self._recover:

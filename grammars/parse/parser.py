@@ -163,7 +163,12 @@ class TextStops:
         """Returns these texts. `lines`: a call in another envelope may begin with the next line."""
         format, output = self._groups.format, self._output
         wrapping = output.wrapping
-        openings = self._list_openings(wrapping) if calls else ()
+        openings: tuple[str, ...] = ()
+        if calls:  # what may come before each is a part of it
+            befores = format.list_befores(amid_content=wrapping is not None and not self._recover)
+            openings = tuple(
+                before + opener for opener in self._groups.openings for before in befores
+            )
         if output.is_inside and format.reasoning is not None:
             closers = format.reasoning.closers
             if not self._recover:
@@ -182,12 +187,6 @@ class TextStops:
             closer = self._thoughts[1]
             outside = (f"\n{closer}", closer, *outside)
         return (*outside, *self._ends, *breaks)
-
-    def _list_openings(self, wrapping: Content | None) -> tuple[str, ...]:
-        """Returns the texts that open calls, with what may come before them."""
-        amid_content = wrapping is not None and not self._recover
-        befores = self._groups.format.list_befores(amid_content=amid_content)
-        return tuple(before + opener for opener in self._groups.openings for before in befores)
 
 
 class Parser:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 from grammars.errors import RenderError
@@ -162,42 +163,39 @@ def _calls(calls: Sequence[ToolCall], format: Format, tools: Sequence[Tool], sta
     written = [
         _CallWriter(call, number, format, known, state).write() for number, call in enumerate(calls)
     ]
-    opening, between, closing = format.opening, format.between, format.closing
-    if format.several is not None and len(calls) > 1:
-        several = format.several
-        opening, between, closing = several.opening, several.between, several.closing
-    return spell_fixed(opening) + between.join(written) + spell_fixed(closing)
+    around = format.several if format.several and len(calls) > 1 else format
+    return spell_fixed(around.opening) + around.between.join(written) + spell_fixed(around.closing)
 
 
+@dataclass(frozen=True)
 class _CallWriter:
     """Writes the call with this number in its turn."""
 
-    def __init__(
-        self, call: ToolCall, number: int, format: Format, tools: Mapping[str, Tool], state: State
-    ):
-        self._call = call
-        self._number = number
-        self._format = format
-        self._tools = tools
-        self._state = state
-        self._tool = tools.get(call.name)
-        self._where = f"/calls/{number}"
+    call: ToolCall
+    number: int
+    format: Format
+    tools: Mapping[str, Tool]
+    state: State
+
+    @property
+    def where(self) -> str:
+        return f"/calls/{self.number}"
 
     def write(self) -> str:
         """Returns the text of the call; raises what `render` does."""
-        kind = find_kind(self._format)
-        kind.check_name(self._call.name)
+        kind = find_kind(self.format)
+        kind.check_name(self.call.name)
         try:
-            json.dumps(self._call.arguments, allow_nan=False, ensure_ascii=False).encode()
+            json.dumps(self.call.arguments, allow_nan=False, ensure_ascii=False).encode()
         except ValueError as e:
-            raise RenderError(f"not JSON: {e}", where=f"{self._where}/arguments") from e
+            raise RenderError(f"not JSON: {e}", where=f"{self.where}/arguments") from e
         text = ""
-        for node in self._format.call:
+        for node in self.format.call:
             match node:
                 case Literal(part) | Marker(part):
                     text += part
                 case Name():
-                    text += self._call.name
+                    text += self.call.name
                 case CallId() | CallIndex():
                     text += self._id(node)
                 case _:
@@ -206,9 +204,9 @@ class _CallWriter:
 
     def _arguments(self, kind: ArgumentsKind) -> str:
         """Returns the arguments, with what their kind writes around them."""
-        name, id = self._call.name, self._id(kind.id) if kind.id else ""
-        where = f"{self._where}/arguments"
-        arguments = kind.write(CallToWrite(name, self._call.arguments, self._tools, where))
+        name, id = self.call.name, self._id(kind.id) if kind.id else ""
+        where = f"{self.where}/arguments"
+        arguments = kind.write(CallToWrite(name, self.call.arguments, self.tools, where))
         around = [*kind.open_call(name, id), arguments, *kind.close_call(id)]
         return "".join(map(str, around))
 
@@ -216,12 +214,12 @@ class _CallWriter:
         """Returns the id in the format's spelling; the number of the call if it has no id that
         fits."""
         if isinstance(node, CallIndex):
-            written = _read_index(node, self._call.name, self._call.id)
-            return written or str(node.count(self._state.calls or 0, self._number))
-        id = f"{self._number:09}" if self._call.id is None else self._call.id
+            written = _read_index(node, self.call.name, self.call.id)
+            return written or str(node.count(self.state.calls or 0, self.number))
+        id = f"{self.number:09}" if self.call.id is None else self.call.id
         if not re.fullmatch(node.pattern, id):
             message, hint = f"the id {id!r} cannot be written", f"It must match {node.pattern}"
-            raise RenderError(message, where=f"{self._where}/id", hint=hint)
+            raise RenderError(message, where=f"{self.where}/id", hint=hint)
         return id
 
 

@@ -63,6 +63,10 @@ MAX_EDITED = 12
 """Turns to which each habit is applied in each run."""
 
 
+Examples: TypeAlias = Callable[[Draws], Iterator[Example]]
+Judge: TypeAlias = Callable[[CheckedParser, Example], None]
+
+
 @dataclass(frozen=True)
 class SuiteCheck:
     """A property of parsers."""
@@ -70,13 +74,9 @@ class SuiteCheck:
     name: str
     about: str  # what holds, in a sentence
     # raises a `ParserFailure` if a parser does not have it
-    judge: Callable[[CheckedParser, Example], None]
-    examples: Callable[[Draws], Iterator[Example]]
+    judge: Judge
+    examples: Examples
     can_shrink: bool = True  # other examples than these can be judged, too
-
-    @property
-    def __name__(self) -> str:
-        return self.name
 
     def find_failure(self, subject: CheckedParser, example: Example) -> ParserFailure | None:
         """Returns how a parser fails on an example; None: it passes, or this does not apply."""
@@ -86,10 +86,6 @@ class SuiteCheck:
             e.check = self.name
             return e
         return None
-
-
-Examples: TypeAlias = Callable[[Draws], Iterator[Example]]
-Judge: TypeAlias = Callable[[CheckedParser, Example], None]
 
 
 def check_of(examples: Examples) -> Callable[[Judge], SuiteCheck]:
@@ -313,7 +309,9 @@ def _list_remarks(draws: Draws) -> Iterator[Example]:
 def invents_nothing(subject: CheckedParser, example: Example) -> None:
     """Text without tags of the format is content, all of it, and gives no call."""
     turn, tools = example.written.turn, example.written.tools
-    if turn.calls or any(tag in turn.content for tag in _find_tags(subject.format)):
+    # Words and punctuation of the structure, which are no tags, may occur in content.
+    texts = [text.strip() for text in subject.format.structure]
+    if turn.calls or any(len(tag) >= MIN_TAG_LENGTH and tag in turn.content for tag in texts):
         return
     got, _ = subject.read(tools, example.text)
     subject.compare(got, as_reading(turn, []), [example.text], tools)
@@ -357,13 +355,6 @@ def replace_in_values(written: Written, texts: Mapping[str, str], format: Format
             spelled = spelled.replace(json.dumps(text)[1:-1], other)
         calls.append(replace(call, arguments=json.loads(spelled)))
     return write(replace(written.turn, calls=tuple(calls)), format, written.tools)
-
-
-def _find_tags(format: Format) -> set[str]:
-    """Returns the texts that are structure: tags, but no words or punctuation, which may occur in
-    content."""
-    texts = map(str.strip, format.structure)
-    return {text for text in texts if len(text) >= MIN_TAG_LENGTH}
 
 
 def _find_fault(events: Sequence[Event], got: Reading) -> str | None:

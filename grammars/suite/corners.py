@@ -84,7 +84,9 @@ def list_turns(
             continue
         if format.single and len(turn.calls) > 1:
             continue
-        calls = [replace(call, id=_make_id(format, i)) for i, call in enumerate(turn.calls)]
+        calls = turn.calls
+        if find_id_pattern(format):  # the model makes them up
+            calls = [replace(call, id=f"callid{i:03}") for i, call in enumerate(calls)]
         written = write(replace(turn, calls=tuple(calls)), format, tools)
         if written is not None:
             yield written
@@ -139,11 +141,6 @@ def _list_own(tools: tuple[Tool, ...], texts: Sequence[str]) -> Iterator[_Turn]:
                     changed = {**arguments, key: text}
                     if tool.schema.admits(changed):
                         yield Turn(calls=(ToolCall(tool.name, changed),)), tools
-
-
-def _make_id(format: Format, index: int) -> str | None:
-    """Returns an id, if the model makes them up in this format."""
-    return f"callid{index:03}" if find_id_pattern(format) else None
 
 
 def _list_plain(format: Format) -> Iterator[_Turn]:
@@ -272,8 +269,8 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
         found.add("reasoning")
         found |= {f"{kind} in the reasoning" for kind in _find_text(turn.reasoning, tags)}
     if turn.content:
-        is_before = not turn.calls or 0 <= written.text.find(turn.content) < _find_call(written)
-        if not is_before:
+        end = written.text.find(turn.calls[0].name) if turn.calls else len(written.text)
+        if turn.calls and not 0 <= written.text.find(turn.content) < end:
             found |= {BEHIND, "text behind a call"}
         else:
             found |= {f"{kind} in the content" for kind in _find_text(turn.content, tags)}
@@ -295,10 +292,6 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
         for value in call.arguments.values():
             found |= _find_value(value, tags)
     return frozenset(found)
-
-
-def _find_call(written: Written) -> int:
-    return written.text.find(written.turn.calls[0].name)
 
 
 def find_marks(example: Example) -> frozenset[str]:

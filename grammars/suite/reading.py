@@ -241,7 +241,10 @@ def _spell(calls: Sequence[tuple[str, Any]], claims: Claims) -> str:
         if not claims.exact:
             arguments = _round(arguments)
         if not claims.types and is_object(arguments):
-            arguments = {key: _untype(value) for key, value in arguments.items()}
+            arguments = {  # as text, whatever their types are
+                key: json.dumps(decode_arguments(value), sort_keys=True)
+                for key, value in arguments.items()
+            }
         spelled.append((name, arguments))
     return json.dumps(spelled, sort_keys=True, default=repr)
 
@@ -253,10 +256,6 @@ def _round(value: Json) -> Json:
     if is_object(value):
         return {key: _round(item) for key, item in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _untype(value: Json) -> str:
-    return json.dumps(decode_arguments(value), sort_keys=True)
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:

@@ -182,14 +182,15 @@ class _Search:
         stop: StopSearch | None = None
         try:
             for count, example in enumerate(check.examples(self.draws)):
-                self.report(Progress(check.__name__, number, count, len(self.found)))
+                self.report(Progress(check.name, number, count, len(self.found)))
                 if check.name in WHOLE_CHECKS or not self._is_misread(example, failing):
                     failing += filter(None, [self._find(check, example)])
         except StopSearch as e:
             stop = e
         tries = 0
         for found in sorted(failing, key=self._measure):
-            if tries < MAX_SHRUNK and not self._is_explained(found):
+            cause = find_cause(found.change, found.example, self.subject.format)
+            if tries < MAX_SHRUNK and not self._show(cause, found.check, alike=True):
                 tries += 1
                 self._add(found)
         if stop is not None and stop.is_whole:
@@ -228,18 +229,14 @@ class _Search:
             self.misread[key] = any(found) or not reads(self.subject, written)
         return self.misread[key]
 
-    def _is_explained(self, found: Found) -> bool:
-        """Returns whether a cause that is known explains a failure; if so, its check shows it."""
-        cause = find_cause(found.change, found.example, self.subject.format)
-        return self._show(cause, found.check, alike=True)
-
     def _show(self, cause: FaultCause, check: SuiteCheck, *, alike: bool) -> bool:
+        """Returns whether a cause that is known explains a failure; if so, its check shows it."""
         for failure in self.found:
             root = failure.root
             if root.explains(cause) and (root.change.kind is cause.change.kind or not alike):
                 shown = self.shown[root]
-                if check.__name__ not in shown:
-                    shown.append(check.__name__)
+                if check.name not in shown:
+                    shown.append(check.name)
                 return True
         return False
 

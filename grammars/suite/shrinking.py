@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.types import name_types
 from grammars.suite.corners import find_triggers
-from grammars.suite.strategies import WORDS, Example, Written, make_tool, write
+from grammars.suite.strategies import WORDS, Example, Written, cut, make_tool, write
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
 
@@ -119,12 +119,9 @@ def _list_candidates(example: Example, write_alike: Writer) -> Iterator[Example]
             end = max(0, len(smaller.text) - dropped)
             yield from _cut_alike(Example(smaller, (smaller.text[:end],)), example)
     if dropped:
-        yield from (example.with_pieces([text[:end]]) for end in _list_ends(text))
-
-
-def _list_ends(text: str) -> Iterator[int]:
-    yield from (len(text) * part // 4 for part in range(4))
-    yield len(text) - 1
+        ends = [len(text) * part // 4 for part in range(4)]
+        for end in (*ends, len(text) - 1):
+            yield example.with_pieces([text[:end]])
 
 
 def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
@@ -134,7 +131,7 @@ def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
     while size:
         for start in range(0, len(ends), size):
             fewer = ends[:start] + ends[start + size :]
-            candidate = example.with_pieces(_cut(example.text, fewer))
+            candidate = example.with_pieces(cut(example.text, fewer))
             if fails(candidate):
                 example, ends = candidate, fewer
                 break
@@ -143,7 +140,7 @@ def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
         size = min(size, len(ends))
     if len(ends) > 1:
         for end in range(1, len(example.text)):
-            candidate = example.with_pieces(_cut(example.text, [end]))
+            candidate = example.with_pieces(cut(example.text, [end]))
             if fails(candidate):
                 return candidate
     return example
@@ -164,13 +161,8 @@ def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
         return
     text, ends = example.text, _list_offsets(model)
     shift = len(text) - len(model.text)
-    yield example.with_pieces(_cut(text, ends))
-    yield example.with_pieces(_cut(text, [max(0, end + shift) for end in ends]))
-
-
-def _cut(text: str, ends: Sequence[int]) -> list[str]:
-    starts = [0, *ends]
-    return [text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True)]
+    yield example.with_pieces(cut(text, ends))
+    yield example.with_pieces(cut(text, [max(0, end + shift) for end in ends]))
 
 
 def _edit_text(example: Example) -> Iterator[Example]:

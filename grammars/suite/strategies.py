@@ -168,13 +168,9 @@ def turns(
         content = draw(texts)
     if format.reasoning and reasoning:
         thought = draw(texts)
-    ids = _ids(format)
-    return Turn(content, thought, tuple(replace(call, id=draw(ids)) for call in called))
-
-
-def _ids(format: Format) -> SearchStrategy[str | None]:
     pattern = find_id_pattern(format)
-    return st.none() if pattern is None else st.from_regex(pattern, fullmatch=True)
+    ids = st.none() if pattern is None else st.from_regex(pattern, fullmatch=True)
+    return Turn(content, thought, tuple(replace(call, id=draw(ids)) for call in called))
 
 
 def find_id_pattern(format: Format) -> str | None:
@@ -240,10 +236,11 @@ _tools = tools
 def chunkings(text: str) -> SearchStrategy[list[str]]:
     """Cuts the text into pieces, some of them empty, or into single characters."""
     offsets = st.lists(st.integers(0, len(text)), max_size=6).map(sorted)
-    return st.just(list(text)) | offsets.map(partial(_cut, text))
+    return st.just(list(text)) | offsets.map(partial(cut, text))
 
 
-def _cut(text: str, offsets: list[int]) -> list[str]:
+def cut(text: str, offsets: Sequence[int]) -> list[str]:
+    """Returns the pieces of a text that is cut at these offsets, which are in order."""
     return [text[start:end] for start, end in pairwise([0, *offsets, len(text)])]
 
 
