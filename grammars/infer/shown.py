@@ -197,11 +197,9 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
         if call.start() in listed:
             continue
         start = call.start()
-        if (
-            call["quote"] == "'"
-            and "json" not in prompt[max(0, start - SURROUNDINGS) : start].lower()
-        ):
-            continue  # the values could be Python's, unless the text in front says otherwise
+        preceding = prompt[max(0, start - SURROUNDINGS) : start].lower()
+        if call["quote"] == "'" and "json" not in preceding:
+            continue  # the values could be Python's
         before, after = _look_around(prompt, call)
         is_list = bool(before["list"])
         if is_list:

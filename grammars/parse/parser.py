@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from grammars.parse.groups import CallGroups
-from grammars.parse.lines import ContentLines
+from grammars.parse.groups import CallGroups, ContentLines
 from grammars.parse.output import TurnOutput
 from grammars.parse.reasoning import ReasoningReader
 from grammars.parse.render import render_opening
