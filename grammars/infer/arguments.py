@@ -91,8 +91,8 @@ def _raw_styles(quote: str) -> Iterator[JsonStyle]:
 
 
 def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
-    """Returns the first known style in which every value is spelled as given; None if there is
-    none. `quote`: the text around a string; "": what JSON or Python write."""
+    """Returns the first known style that spells every value as given. `quote`: the text around a
+    string; "": what JSON or Python write."""
     known: Iterable[JsonStyle] = styles()
     if quote not in ("", '"', "'"):
         known = _raw_styles(quote)
@@ -124,8 +124,7 @@ def decode_string(string: str) -> str:
 
 @dataclass(frozen=True)
 class WrittenOut(Generic[H]):
-    """Arguments that are written one by one, the fixed text in front of them, and the rest of the
-    call."""
+    """Arguments that are written one by one, with the text before them and the rest of the call."""
 
     before: str
     hole: H
@@ -200,8 +199,8 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArgumen
 
 
 def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
-    """Returns the text in front of the first key, the part of it that opens an argument, and the
-    text that closes an argument."""
+    """Returns the text in front of the first key, the part of it that opens an argument, and its
+    closer."""
     one = write_call({KEYS[0]: VALUES[0]})
     two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
     head = one.partition(KEYS[0])[0]
@@ -235,8 +234,8 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class _Values:
-    """Calls with one argument, of each type. `head`: the text in front of the value, its key
-    included; `suffix`: the text after it."""
+    """Calls with one argument. `head`: the text before the value, its key included; `suffix`: after
+    it."""
 
     write_call: WriteCall
     head: str
@@ -289,12 +288,10 @@ class _Values:
         raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
 
     def read_style(self) -> JsonStyle:
-        """Returns the style in which lists and objects are spelled."""
         return require_style(*((value, self.cut_value(value)[1]) for value in (ARRAY, OBJECT)))
 
 
 def _find_ending(text: str, endings: Iterable[str]) -> str:
-    """Returns the first of these endings that the text has."""
     for ending in endings:
         if text.endswith(ending):
             return ending
@@ -370,7 +367,6 @@ def infer_keyword_arguments(
 
 
 def _read_styles(values: _Values) -> tuple[JsonStyle, JsonStyle, JsonStyle | None]:
-    """Returns the styles of values, of objects, and of strings, if that is another one."""
     literals = [(literal, values.spell(literal)) for literal in (ARRAY, True, False, None)]
     style = require_style(*literals)
     objects = require_style((OBJECT, values.spell(OBJECT)))

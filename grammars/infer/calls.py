@@ -1,5 +1,4 @@
-"""Makes the nodes of a call of the text that a template writes for it, with the numbers that count
-calls."""
+"""Makes the nodes of a call of the text that a template writes for it."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +58,7 @@ _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Returns the pieces of the first call, with the numbers that count calls cut out of fixed
+    """Returns the pieces of the first call, with the numbers that count calls cut out of the
     text."""
     if [piece.kind for piece in first] != [piece.kind for piece in second]:
         raise DetectError("two calls are not written alike")
@@ -93,8 +92,7 @@ def _cut_counters(first: str, second: str) -> Iterator[Piece]:
 
 
 def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Returns the nodes. If the counter and the name are one word, the counter becomes an id with
-    the name."""
+    """Makes the counter an id with the name, where the two are one word."""
     described = list(nodes)
     for i, node in enumerate(nodes):
         if isinstance(node, CallIndex):
@@ -122,7 +120,6 @@ def _list_words(nodes: Iterable[Node]) -> list[str]:
 
 
 def _take_word(words: Iterable[str]) -> list[str]:
-    """Returns the words up to white space or a quote."""
     return list(takewhile(lambda word: not word.isspace() and word not in ("'", '"'), words))
 
 
@@ -191,9 +188,8 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 
 def _cut_arguments(calls: WrittenCalls, call: ToolCall, gap: int = 0, suffix: str = "") -> str:
-    """Returns what the template writes for another call between the texts around the arguments of
-    the single call: after all but `gap` characters in front of them, and before the text that
-    follows the `suffix` of the arguments."""
+    """Returns what the template writes for the arguments of another call, with the `gap` characters
+    in front of them, up to the text that follows their `suffix`."""
     chat, layout, only = calls.chat, calls.layout, calls.only
     one, text = chat.read(Turn(calls=(chat.call,))), chat.read(Turn(calls=(call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
@@ -269,9 +265,9 @@ def _read_id(key: str, value: Json, *, call: ToolCall, calls: WrittenCalls) -> C
 
 
 def _read_written_out(calls: WrittenCalls, gap: int, end: str) -> WrittenOut[_Arguments]:
-    """Returns the arguments of a call in Python, or between tags. `gap`: how many characters stand
-    between the name and them; `end`: the text after them, to the end of the call or to the name
-    that closes it."""
+    """Returns the arguments in Python, or between tags. `gap`: how many characters stand between
+    the name and them; `end`: the text after them, to the end of the call or the name that closes
+    it."""
 
     def write_call(arguments: Mapping[str, Json]) -> str:
         (call,) = calls.chat.calls(arguments)

@@ -73,9 +73,8 @@ class Cut:
 
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
-    """Finds a call of one argument, a text, after `start`; None if its name or its argument is not
-    there. `one_by_one`: the arguments are in the braces of an object that is not JSON, and are read
-    one by one."""
+    """Finds a call of one argument, a text, after `start`. `one_by_one`: the arguments are in the
+    braces of an object that is not JSON, and are read one by one."""
     arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
     if arguments is None:
         return None
@@ -155,8 +154,7 @@ def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str]
 
 
 def _find_json(text: str, start: int, opener: str) -> Iterator[tuple[Json, int, int]]:
-    """Yields the JSON values in a text from `start` on, outer ones first, with their bounds, that
-    begin with a pattern."""
+    """Yields the JSON values from `start` on that begin with a pattern, with their bounds."""
     decoder = json.JSONDecoder()
     for place in re.compile(opener).finditer(text, start):
         try:
@@ -168,8 +166,6 @@ def _find_json(text: str, start: int, opener: str) -> Iterator[tuple[Json, int, 
 
 @dataclass(frozen=True)
 class _Hole:
-    """The bounds of a hole's text."""
-
     kind: Kind
     start: int
     end: int
@@ -257,8 +253,7 @@ class CallLayout:
     opens_part: bool = False
 
     def without_lead(self, *, opens_part: bool) -> "CallLayout":
-        """Returns the layout with the text of the generation prompt between two calls instead of in
-        a call."""
+        """Returns the layout with the lead between two calls instead of in a call."""
         return replace(
             self,
             prefix=self.prefix.removeprefix(self.lead),
@@ -271,16 +266,10 @@ class CallLayout:
 def find_layout(
     one: tuple[str, str], two: tuple[str, str], amid: str, *, header: str, end: str
 ) -> CallLayout:
-    """Separates a call's own text from the text around all calls.
-
-    Args:
-        one: the text in front of the first hole of a call alone, and after its last one.
-        two: the same of two calls.
-        amid: the text between two calls' holes.
-        header: what opens the turn; "" if the texts around two calls are others.
-        end: what ends a turn of content; "" if not known. It is no part of a call, because a model
-            that ends its turn there writes nothing after it.
-    """
+    """Separates a call's own text from the text around all calls. `one`, `two`: the texts around
+    the holes of a call alone, and of two calls; `amid`: between the two; `header`: what opens the
+    turn, "" if the texts around two calls are others; `end`: what ends a turn of content. It is no
+    part of a call, because a model that ends its turn there writes nothing after it."""
     head, after = one
     prefix = common_suffix(header + head, header + two[0], amid).lstrip()
     lead = ""
@@ -314,8 +303,8 @@ def find_layout(
 
 
 def _begins_part(lead: str, header: str) -> bool:
-    """Returns whether the text at the end of a header is not the end of a word between signs, or of
-    another text: nothing precedes it, or a line break, or a tag."""
+    """Whether the text at the end of a header is not the end of a word between signs, or of another
+    text."""
     before = header.removesuffix(lead)
     tags = find_tags(before)
     return not before or before.endswith("\n") or bool(tags and before.endswith(tags[-1]))
@@ -390,8 +379,7 @@ def _lay_out(chat: ProbedTemplate, one: str, only: Cut, pair: CallPair | None) -
 
 
 def _take_lead(calls: WrittenCalls) -> WrittenCalls:
-    """Decides whether the text that the prompt has written belongs to a call, or stands between two
-    calls."""
+    """Decides whether the lead belongs to a call, or stands between two calls."""
     gap, lead = _find_gap(calls), calls.layout.lead
     led = replace(calls.chat, lead=lead)
     opener = read_content(led).opener
@@ -446,8 +434,8 @@ def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
 
 
 def find_closer(tail: str, opener: str) -> str:
-    """Returns the text that closes content: the first of several tags after it, if a text opens the
-    content. Else ""."""
+    """Returns the text that closes content: the first of several tags after it, if it is opened; or
+    ""."""
     tags = find_tags(tail)
     return tail[: tail.index(tags[0]) + len(tags[0])] if opener and len(tags) > 1 else ""
 
@@ -461,8 +449,8 @@ def find_ends(text: str) -> tuple[str, ...]:
 
 
 def find_following(chat: ProbedTemplate) -> str:
-    """Returns the end of turn that a template writes in front of the next message, without that
-    message's header; "" if it is not known."""
+    """Returns the end of turn that a template writes in front of the next message's header, or
+    ""."""
     text = chat.ask(show_message(Turn(TEXT)), {"role": "user", "content": AGAIN}) or ""
     after = text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
     header = chat.render(with_tools=False, opening=True).partition(USER)[0]
@@ -470,8 +458,7 @@ def find_following(chat: ProbedTemplate) -> str:
 
 
 def read_content(chat: ProbedTemplate) -> Plain:
-    """Returns the texts around the content of a turn without calls; raises a `DetectError` if the
-    template does not write content."""
+    """Returns the texts around content; raises a `DetectError` if the template writes none."""
     opener, found, tail = chat.read(Turn(TEXT)).partition(TEXT)
     if not found:
         raise DetectError("the chat template writes no content")

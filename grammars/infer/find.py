@@ -79,8 +79,7 @@ def _find_well_formed(chat: ProbedTemplate, slipped: Detection) -> Detection | N
 
 
 def _find_registered(chat: ProbedTemplate, reason: str) -> Detection | NoFormat:
-    """Returns the format of the registry that the template writes. `reason`: why none is
-    inferred."""
+    """Finds the template's format in the registry. `reason`: why none is inferred."""
     known = attempt(partial(_read_registered, chat, reason))
     if isinstance(known, NoFormat) and not reason.startswith(known.message):
         return NoFormat(f"{known.message} ({reason})")
@@ -175,16 +174,15 @@ def _match(candidate: Format, probes: _Probes) -> Format | None:
 
 
 def _variants(formats: Sequence[Format]) -> Iterator[Format]:
-    """Yields each format in each spelling of JSON."""
     for known in formats:
         for style in _STYLES:
             yield replace(known, call=tuple(_restyle(node, style) for node in known.call))
 
 
 def _respace(known: Format, written: str) -> Format | None:
-    """Returns the format with the white space around its own texts in a written call, which
-    converters of templates add and strip. None if the call still differs, or no white space does.
-    """
+    """Returns the format with the white space of a written call around its own texts, which
+    converters of templates add and strip. None if the call still differs, or no white space
+    does."""
     pieces: list[str] = []
     one = render(Turn(calls=_CALLS[:1]), replace(known, after=""))
     position = 0
@@ -224,7 +222,6 @@ def _space_out(node: Fixed, before: str, following: str) -> tuple[Node, ...]:
 
 
 def _restyle(node: Node, style: JsonStyle) -> Node:
-    """Returns the node with the separators and escapes of that style, if it has any."""
     if not isinstance(node, Hole) or not node.style.escapes:
         return node
     own = replace(node.style, item=style.item, key=style.key, ascii=style.ascii)
@@ -232,8 +229,7 @@ def _restyle(node: Node, style: JsonStyle) -> Node:
 
 
 def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Format:
-    """Returns the format with the separators and the end of turn that the template writes. `first`:
-    the first call; `rest`: the text after the only call of a turn."""
+    """Returns the format with the separators and the end of turn that follow the `first` call."""
     end = probes.content.partition(TEXT)[2].strip()
     for content in format.contents:
         end = end.removeprefix(content.closer)

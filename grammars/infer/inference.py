@@ -100,8 +100,7 @@ def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
 
 
 def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
-    """Returns the format under the name of an equal known one, or with the way to count calls.
-    `measured`: see `name_format`."""
+    """Returns the format under the name of an equal known one, or with the way to count calls."""
     format = name_format(written, measured=measured)
     if format.name == written.name:  # known formats include counting
         format = find_counting(chat, format)
@@ -201,8 +200,8 @@ def _read_several(calls: WrittenCalls, head: str) -> Several | None:
 
 
 def _prepend(gap: str, format: Format) -> Format:
-    """Returns the format with this white space in front of calls and content. It stands between the
-    header in the prompt and the model's text."""
+    """Returns the format with this white space, which the header in the prompt lacks, before all
+    text."""
     opener, *rest = format.call
     if not isinstance(opener, Marker):
         return format
@@ -220,8 +219,8 @@ def _prepend(gap: str, format: Format) -> Format:
 
 
 def _may_be_header(line: str) -> bool:
-    """Returns whether it has a word or more and no quotes or brackets: HyperCLOVAX writes
-    `-> tool/function_call`."""
+    """Whether it has a word and no quotes or brackets: HyperCLOVAX writes `->
+    tool/function_call`."""
     return _WORD.search(line) is not None and _NOT_IN_HEADERS.search(line) is None
 
 
@@ -260,7 +259,6 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
 
 def _normalise(format: Format) -> Format:
-    """Returns the format without the differences within a family of templates."""
     return replace(
         in_usual_style(format),
         name="",

@@ -187,11 +187,9 @@ class ProbedTemplate:
 
     @property
     def call(self) -> ToolCall:
-        """The call of most conversations."""
         return self.calls({KEYS[0]: VALUES[0]})[0]
 
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
-        """Calls with these arguments, each with another name."""
         calls: list[ToolCall] = []
         for i, given in enumerate(arguments):
             calls.append(ToolCall(NAMES[i], dict(given), id=self.scheme(NAMES[i], i)))
@@ -218,8 +216,7 @@ class ProbedTemplate:
         return after if found else ""
 
     def instruct(self) -> str:
-        """Returns the prompt for a question with tools, which may describe calls; "" if the
-        template refuses it."""
+        """Returns the prompt for a question with tools; "" if the template refuses it."""
         return self.render(opening=True)
 
     @cached_property
@@ -249,7 +246,7 @@ class ProbedTemplate:
 
     @property
     def prompted(self) -> str:
-        """The part of the header that the generation prompt writes; the whole header if not
+        """The part of the header that the generation prompt writes; all of it if that is not
         known."""
         prompt = self.prompt
         return prompt if prompt and self.header.endswith(prompt) else self.header
@@ -291,8 +288,8 @@ class ProbedTemplate:
         return True
 
     def read(self, turn: Turn) -> str:
-        """Returns the body without the reasoning and without leading white space. Raises a
-        `DetectError` if the template refuses the turn."""
+        """Returns the body without reasoning and leading space; raises a `DetectError` if it is
+        refused."""
         body = self.body(turn)
         if body is None:
             raise DetectError("the chat template refuses a plain conversation with a tool call")
@@ -335,7 +332,6 @@ def squeeze(text: str) -> str:
 
 
 def show_message(turn: Turn) -> dict[str, Json]:
-    """Returns a turn in OpenAI's shape."""
     message: dict[str, Json] = {"role": "assistant", "content": turn.content}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning

@@ -178,8 +178,8 @@ def _surround(
 
 
 def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any]) -> str:
-    """Returns the empty block in front of an answer without a thought, if its opener is another one
-    than that of the block; else ""."""
+    """Returns the empty block before an answer without a thought, if its opener is another one; or
+    ""."""
     text = chat.render(_ANSWER, **kwargs).rpartition(USER)[2]
     opener = match_opener(block.opener.text).pattern
     written = re.search(rf"{opener}\s*{re.escape(block.closer.text)}", text)
@@ -199,8 +199,8 @@ def _find_worded(chat: ProbedTemplate) -> Reasoning | None:
 
 
 def _find_continued(written: Iterable[_Surroundings], prompt: str) -> Reasoning | None:
-    """Finds a block that continues the header of the prompt and ends with that header again.
-    HyperCLOVAX writes `assistant/think`."""
+    """Finds a block between headers of the prompt, which it continues: HyperCLOVAX's
+    `assistant/think`."""
     if not prompt:
         return None
     for surroundings in written:
@@ -219,8 +219,8 @@ def _find_continued(written: Iterable[_Surroundings], prompt: str) -> Reasoning 
 
 
 def _find_opened(chat: ProbedTemplate) -> Reasoning | None:
-    """Finds a block that a prompt opens, or opens and closes, with a tag that no answer and no call
-    of the history has. KAT writes `<judge>`."""
+    """Finds a block that a prompt opens, or closes, too, with a tag that the history does not have:
+    KAT's `<judge>`."""
     history = (chat.answer(Turn(TEXT)) or "") + (chat.answer(Turn(calls=(chat.call,))) or "")
     excluded = (*(block.opener.text for block in _KNOWN), *find_tags(history))
     for kwargs in (_ON, {}, _OFF):
@@ -245,7 +245,6 @@ def _find_known(chat: ProbedTemplate) -> Reasoning | None:
 
 
 def _removes(chat: ProbedTemplate, block: Reasoning) -> bool:
-    """Returns whether the template removes the block from the history."""
     content = f"{block.opener.text}{THOUGHT}{block.closer.text}{TEXT}"
     first, second = show_message(Turn(content)), show_message(Turn("Yes"))
     # LFM2.5 keeps the last thought of a conversation, so another message follows.
@@ -254,8 +253,8 @@ def _removes(chat: ProbedTemplate, block: Reasoning) -> bool:
 
 
 def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
-    """Returns the block around a thought; None if the texts around it are no block, or if it is a
-    message of its own, after which the generation prompt follows again."""
+    """Returns the block around a thought; None if it is a message of its own, after which the
+    prompt comes again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
@@ -301,8 +300,8 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
 
 
 def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[str] | None:
-    """Returns the text that opens the block, after the generation prompt or at its end. None if it
-    is no word, opens messages of any kind, or differs."""
+    """Returns the opener of a block, after the prompt or at its end; None if it is no word, or any
+    header."""
     head = places[0].head
     if any(place.head != head for place in places):
         return None
@@ -319,10 +318,9 @@ def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[
 
 
 def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
-    """Returns the text that opens a block with a name between two tags, if content has another name
-    between the same tags and one tag closes both: `<|channel|>think<|msg|>` and
-    `<|channel|>say<|msg|>`. None if it is a separate message, after which the header of the turn
-    follows again."""
+    """Returns the opener with a name between two tags, if content has another name between the same
+    tags and one tag closes both: `<|channel|>think<|msg|>` and `<|channel|>say<|msg|>`. None if it
+    is a separate message, after which the header of the turn follows again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAG, tail)
@@ -359,7 +357,6 @@ def _read_closed(prompt: str) -> Reasoning | None:
 
 
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
-    """Returns the block with the pads that the prompts write."""
     for prompt in prompts:
         if opened := re.search(rf"{re.escape(block.opener.text)}(\s*)$", prompt):
             if not opened[1]:  # it writes the block without pads
@@ -373,8 +370,8 @@ def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
 def find_state(
     with_prompt: str, without_prompt: str, format: Format, *, calls: int | None = None
 ) -> State:
-    """Returns the state in which the generation prompt leaves the turn. `calls`: how many calls the
-    conversation has, if that is known."""
+    """Returns the state in which the generation prompt leaves the turn. `calls`: of the
+    conversation."""
     block = format.reasoning
     prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
@@ -396,8 +393,8 @@ def find_prompt(with_prompt: str, without_prompt: str) -> str:
 
 
 def _find_end(prompt: str, block: Reasoning) -> str:
-    """Returns the marker at the end of a template that opens the turn even if no generation prompt
-    is wanted."""
+    """Returns the marker of a template that opens the turn even without a generation prompt; or
+    ""."""
     end = prompt.rstrip()
     for marker in block.markers:
         if end.endswith(marker):
@@ -445,8 +442,8 @@ def find_prompted(prompt: str, written: Sequence[str], block: Reasoning) -> Reas
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
-    """Returns the offset of a closer that is only white space, after the opener and its pad, which
-    may be the same text; -1 if there is none."""
+    """Returns the offset of a closer of white space, after the opener and its pad; -1 if there is
+    none."""
     if opened < 0:
         return -1
     following = opened + len(block.opener.text)
@@ -456,8 +453,8 @@ def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
 
 
 def _find_lead(prompt: str, format: Format) -> str:
-    """Returns the part of content or of a call that the prompt has written: `>>>`, if `>>>all`
-    opens content."""
+    """Returns the part of content or a call that the prompt has written: `>>>` of `>>>all`; or
+    ""."""
     heads = [content.opener for content in format.contents]
     if format.opener is not None:  # else a call begins as any JSON does
         fixed = takewhile(lambda node: isinstance(node, Fixed), (*format.opening, *format.call))

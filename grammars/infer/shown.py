@@ -99,12 +99,7 @@ def find_shown(
 ) -> Detection | NoFormat:
     """Returns the known format that a prompt with tools shows, although the template writes no
     calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
-
-    Args:
-        special_tokens: of the model; None: not known, because there is only a template.
-        formats: the formats to look for.
-        signs: the texts by which they are recognised, by their names.
-    """
+    `special_tokens`: of the model; None: not known, because there is only a template."""
     shown, plain = _render_tools(chat)
     found: dict[Format, str] = {}
     doubts: list[str] = []
@@ -149,8 +144,7 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
 
 
 def _adapt(known: Format, chat: ProbedTemplate) -> Format:
-    """Returns the format with what the template itself writes of a turn: the reasoning block, the
-    texts around every answer, and the end of turn."""
+    """Returns the format with what the template itself writes of a turn."""
     block, own = chat.reasoning, known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not show its white space
@@ -163,9 +157,9 @@ def _adapt(known: Format, chat: ProbedTemplate) -> Format:
 
 
 def find_stated(chat: ProbedTemplate) -> Detection | NoFormat:
-    """Returns the format of the example call that a prompt with tools shows, or of the sentence
-    that describes calls. There is none if several differ, or if turns cannot be read back after the
-    generation prompt."""
+    """Returns the format of the example call that a prompt with tools shows, or of a sentence about
+    calls. There is none if several differ, or turns cannot be read back after the generation
+    prompt."""
     shown, plain = _render_tools(chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
     if not found:  # an example is more exact than a sentence
@@ -188,8 +182,8 @@ def _detect(format: Format, reason: str) -> Detection:
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
-    """Yields the formats of the calls in a prompt, each with the text of the example. The first
-    call of a list tells how the others are written."""
+    """Yields the formats of calls in a prompt, with the examples. The first call of a list tells
+    all."""
     listed = range(0)
     for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
         if _names_tool(call.group()):  # the description of a tool has a name and parameters, too
@@ -258,8 +252,8 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
 
 
 def _read_keys(sentence: str) -> JsonCall | None:
-    """Returns the call with the keys that a sentence quotes. If it quotes none, they are the usual
-    ones, as in the generic format. None if it quotes others."""
+    """Returns the call with the keys that a sentence quotes; the usual ones if it quotes none; else
+    None."""
     quoted = _QUOTED_WORD.findall(sentence)
     if not quoted:
         return JsonCall()
@@ -271,8 +265,8 @@ def _read_keys(sentence: str) -> JsonCall | None:
 
 
 def _read_python(example: re.Match[str], prompt: str) -> Format:
-    """Returns a list of calls in Python, between the tags around the example, if any. Strings have
-    escapes, because an example does not show raw ones."""
+    """Returns a list of calls in Python. Strings have escapes: an example does not show raw
+    ones."""
     head, tail = _join_tags(*_look_around(prompt, example))
     call = (Name(), Literal("("), KeywordArguments(quote=""), Literal(")"))
     format = _frame(call, head=head, tail=tail, is_list=True)
@@ -280,7 +274,6 @@ def _read_python(example: re.Match[str], prompt: str) -> Format:
 
 
 def _frame(call: tuple[Node, ...], *, head: str, tail: str, is_list: bool) -> Format:
-    """Returns the format of such calls, or of lists of them, between these texts."""
     if is_list:
         opening = make_nodes(f"{head}[", opens=bool(head))
         return Format("stated", call, opening, make_nodes(f"]{tail}"), between=", ")

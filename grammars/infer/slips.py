@@ -30,8 +30,7 @@ _MAX_SLIPS = 2  # words and tags
 
 
 def find_slip(format: Format, prompt: str) -> str:
-    """Describes what is malformed in the calls that a template writes; "" if nothing is. The prompt
-    may show closing tags."""
+    """Describes what is malformed in calls; "" if nothing is. The prompt may show closing tags."""
     if isinstance(format.hole, NestedArguments):
         return ""  # its marks are brackets that open nothing
     text = _write_call(format)
@@ -69,8 +68,8 @@ def _find_unopened_call(format: Format) -> str:
 
 
 def _find_own_closer(format: Format) -> str | None:
-    """Returns the name of the tag that each call closes, if only the text that opens all calls
-    opens it; else None."""
+    """Returns the name of the tag that each call closes, and only the text before all calls
+    opens."""
     opened = [tag["name"] for tag in _PAIRED.finditer(spell_fixed(format.opening))]
     for tag in _PAIRED.finditer(spell_fixed(format.call)):
         if tag["slash"] and tag["name"] in opened:
@@ -81,8 +80,7 @@ def _find_own_closer(format: Format) -> str | None:
 
 
 def open_each_call(slipped: Format) -> Format | None:
-    """Returns the format in which every call is opened like the first one, if that is all that the
-    others lack. None if something else is wrong."""
+    """Returns the format in which every call is opened like the first one, if they lack no more."""
     if _find_own_closer(slipped) is None or slipped.closing:
         return None
     call = merge_literals([*slipped.opening, *slipped.call])

@@ -54,8 +54,8 @@ _LEVEL = (
 
 
 def match_opener(opener: str) -> re.Pattern[str]:
-    """Returns a pattern for what opens a block. In a tag, a level of effort or a number may be
-    another one."""
+    """Returns a pattern for what opens a block. A level of effort or a number in a tag may
+    differ."""
     fixed = re.split(_LEVEL, opener)
     if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", opener):
         return re.compile(re.escape(opener))
@@ -71,7 +71,6 @@ def fold_marks(text: str) -> str:
 
 
 def tokenise(text: str) -> list[str]:
-    """Returns the tags, words and single characters of a text."""
     return [text[slice(*token.span())] for token in _TOKEN.finditer(fold_marks(text))]
 
 
@@ -103,8 +102,8 @@ def _common(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def skip_words(text: str, head: str) -> str | None:
-    """Returns the rest of a text that begins with another one, whatever the white space between its
-    signs is. None if it begins with something else."""
+    """Returns the rest of a text that begins with another one, but for white space between signs;
+    or None."""
     spend(1 + len(head) // WRITTEN)
     end = 0
     for sign in "".join(head.split()):

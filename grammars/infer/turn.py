@@ -75,8 +75,8 @@ class TurnTexts:
 
 
 def read_turn(calls: WrittenCalls) -> TurnTexts:
-    """Reads what stands around calls. Raises a `DetectError` if content or its end cannot be told
-    from calls."""
+    """Reads what stands around calls; raises a `DetectError` if content cannot be told from
+    them."""
     chat, layout, first = calls.chat, calls.layout, calls.first
     plain = read_content(chat)
     head = _find_head(calls, plain)
@@ -97,8 +97,7 @@ def read_turn(calls: WrittenCalls) -> TurnTexts:
 
 
 def _infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> TurnEnding:
-    """As `_infer_ending`, for content in a JSON string, which the quote and the brackets after it
-    close."""
+    """As `_infer_ending`, for content in a JSON string, which a quote and brackets close."""
     quote = _CLOSED_STRING.match(tail)
     assert quote is not None  # the text is in a string
     closer = quote.group().rstrip()
@@ -110,14 +109,9 @@ def _infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> Turn
 
 
 def _infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> TurnEnding:
-    """Separates the end of turn from the texts that close content and calls.
-
-    Args:
-        chat: shows an end that it only writes before a next message.
-        opener: of content.
-        tail: what the template writes after content.
-        rest: what it writes after the last call.
-    """
+    """Separates the end of turn from the texts that close content and calls. `tail`, `rest`: what
+    stands after content, and after the last call. The template may write an end only before a next
+    message."""
     shared = common_suffix(tail, rest)
     if shared.strip():
         after_calls = rest.removesuffix(shared) + leading_space(shared)
@@ -162,7 +156,6 @@ def _separates(text: str, prompt: str) -> bool:
 
 
 def _show_mixed(chat: ProbedTemplate) -> str:
-    """Returns a turn of content and the first of the calls that are cut; "" if it is refused."""
     return chat.body(Turn(TEXT, calls=probe_calls(chat)[:1])) or ""
 
 
@@ -185,8 +178,8 @@ def _find_head(calls: WrittenCalls, plain: Plain) -> str:
 
 
 def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
-    """Returns the header that the history writes in front of a turn after a result, where the
-    generation prompt is empty; None if there is none."""
+    """Returns the header that the history writes before a turn after a result, where the prompt has
+    none."""
     first, second = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
     prompt, plain = chat.ask_after_result(first, opening=True), chat.ask_after_result(first)
     if not prompt or prompt != plain:
@@ -226,8 +219,7 @@ def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
 
 
 def _infer_mixed(calls: WrittenCalls, content: Content, *, head: str) -> Mixed:
-    """Infers the text between content and calls. `content`: as written if no call follows. Raises a
-    `DetectError` if it is written in another way in front of a call."""
+    """Infers the text between content, which is written so without calls, and calls."""
     chat, between = calls.chat, calls.layout.between
     first, turn = (text.removeprefix(head) for text in (calls.first, calls.one))
     is_plain = not content.opener and not content.closer

@@ -48,9 +48,9 @@ class Tails:
 def compare(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns, tries them after the generation prompt, and compares thoughts. Raises a
-    `DetectError` if a turn is written in another way. `mixed`: the template writes content and
-    calls in one turn."""
+    """Compares turns, tries them after the generation prompt, and compares thoughts; raises a
+    `DetectError` if one is written in another way. `mixed`: the template writes content and calls
+    in one turn."""
     is_placed = format.content_places[0] is not ContentPlace.BEFORE
     yield from _compare_turns(chat, format, tails, mixed=mixed or is_placed)
     yield from try_after_prompt(chat, format)
@@ -61,8 +61,7 @@ def compare(
 def _compare_turns(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns. Those that the format cannot write are skipped; what the template drops is
-    noted."""
+    """Compares turns that the format can write; what the template drops is noted."""
     for probe, turn in _make_turns(COMPARED, chat, mixed=mixed, single=format.single):
         body = chat.body(turn)
         if body is None:
@@ -103,8 +102,7 @@ def _compare_reasoning(
 
 
 def find_unread_thought(chat: ProbedTemplate) -> str:
-    """Returns a turn with a thought that the template writes although no reasoning block was found;
-    "" if it writes none."""
+    """Returns a turn in which the template writes a thought, although no block was found; or ""."""
     call = chat.calls({KEYS[0]: "x"})
     for turn in (Turn("It is so.", _THINKS), Turn("", _THINKS, call)):
         text = chat.answer(turn) or ""
@@ -156,8 +154,7 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
 def _make_turns(
     probes: Sequence[Probe], chat: ProbedTemplate, *, mixed: bool, single: bool
 ) -> Iterator[tuple[str, Turn]]:
-    """Yields the turns of a table, each with its name: those of content and calls if they are
-    `mixed`, and those of several calls unless a turn has a `single` one."""
+    """Yields the turns of a table, with their names: with content and calls if they are `mixed`."""
     for probe in probes:
         is_mixed = bool(probe.content and probe.arguments)
         if (mixed or not is_mixed) and not (single and len(probe.arguments) > 1):
@@ -235,8 +232,7 @@ def _read_back(turn: Turn, format: Format, state: State, completer: Completer) -
 
 
 def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
-    """Raises an error for a turn that is fine in the history, but not after the generation prompt,
-    with which the conversation `opened` ends."""
+    """Raises an error for a turn that is fine only in the history, and not after `opened`."""
     history = chat.answer(turn) or ""
     if not history.startswith(opened) or text.strip() not in history:
         return

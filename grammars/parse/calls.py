@@ -46,12 +46,7 @@ class CallReader:
 
     def read(self, nodes: Sequence[CallNode], name: str = "") -> Steps[ToolCall]:
         """Reads these nodes, which are the rest of a call; `name`: of the tool, if the text before
-        has it.
-
-        Raises:
-            NotACallError: the text is something else.
-            CutError: the text ends inside the call.
-        """
+        has it. Raises a `NotACallError`, or a `CutError` if the text ends inside the call."""
         parts = CallParts(name)
         for number, node in enumerate(nodes, 1):
             try:
@@ -97,7 +92,7 @@ class CallReader:
                 yield from make_kind(node, self._format).read(self._source, parts)
 
     def finish(self, parts: CallParts) -> ToolCall:
-        """Returns the call, with its errors and with its arguments converted to what the schema
+        """Returns the call, with its errors, and its arguments converted to what the schema
         means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
@@ -194,8 +189,8 @@ def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
 
 @dataclass(frozen=True)
 class Closers:
-    """The tags that close one call and its values, those that close all calls of a turn, and what
-    the closers of another version begin with."""
+    """The tags that close a call and its values, all calls, and what those of another version begin
+    with."""
 
     of_call: tuple[str, ...]
     of_group: tuple[str, ...]

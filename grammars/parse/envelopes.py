@@ -121,8 +121,7 @@ class CallWords:
         return key in SCHEMA_KEYS and not self.declares(name, key)
 
     def list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:
-        """Returns the calls in a JSON value; `id`: that of the object around it. Raises a
-        `ValueError` if something in it is no call of an offered tool."""
+        """Returns the calls in a JSON value; raises a `ValueError` if something in it is none."""
         if isinstance(value, list) and value:
             return [call for item in cast(list[Json], value) for call in self.list_calls(item)]
         if not isinstance(value, dict):
@@ -163,8 +162,7 @@ def says_nothing(key: str, value: Json) -> bool:
 
 @dataclass(frozen=True)
 class WholeCalls:
-    """Complete calls in JSON, as the reader has found them, with the texts that may follow them,
-    the next one last."""
+    """Complete calls in JSON, and the texts that may follow them, the next one last."""
 
     calls: Sequence[WholeCall]
     closers: Sequence[str]
@@ -184,7 +182,6 @@ class EnvelopeReader:
     """Reads the beginning of an envelope.
 
     Args:
-        tools: those that may be called, by name.
         own: texts that open the model's own calls, which are no envelope.
         whole: all text is there, so JSON is read up to its end, wherever its name stands. If not,
             reading ends where the arguments begin, and after `MAX_HELD` characters.
@@ -207,12 +204,8 @@ class EnvelopeReader:
 
     def read(self, before: str = "") -> Steps[ForeignCall | WholeCalls]:
         """Reads an envelope up to the arguments of its first call, or all of it if it is JSON;
-        `before`: text that was taken, and belongs to the envelope.
-
-        Raises:
-            NotACallError: the text is something else.
-            CutError: the text ends before this is certain.
-        """
+        `before`: text that was taken, and belongs to it. Raises a `NotACallError`, or a `CutError`
+        if the text ends before this is certain."""
         begun = self._buffer.position - len(before)
         self._buffer.limit = None if self._reads_whole else begun + MAX_HELD
         try:
@@ -307,7 +300,6 @@ class EnvelopeReader:
     def _read_after_tag(
         self, wrappers: Sequence[Wrapper], tag: str, name: str
     ) -> Steps[_Beginning]:
-        """Reads up to the arguments after a tag with the name of the tool: JSON or further tags."""
         following = yield from self._buffer.next_visible()
         if following == "{":
             before, _, after = tag.partition(name)
@@ -387,7 +379,6 @@ class EnvelopeReader:
         return WholeCalls([call], _list_closers(wrappers))
 
     def _read_whole(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
-        """Reads an object or a list of objects that are calls."""
         value = yield from self._read_json()
         try:
             calls = self._words.list_calls(value)
@@ -465,8 +456,7 @@ class _ObjectReader:
         return False
 
     def _sees_schema(self, name: str) -> Steps[bool]:
-        """Returns whether an object with the first key of a schema comes next, which the tool does
-        not declare."""
+        """Returns whether an object with the first key of a schema comes next."""
         self._buffer.mark()
         try:
             self._buffer.take(1)
@@ -479,7 +469,6 @@ class _ObjectReader:
             self._buffer.unread(self._buffer.forget())
 
     def _read_string(self) -> Steps[str]:
-        """Reads a JSON string, also in single quotes."""
         if (yield from self._buffer.next_visible()) not in "\"'":
             raise NotACallError
         quote = self._buffer.take(1)
@@ -512,8 +501,8 @@ def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:
 
 def _find_registered(wrappers: Sequence[Wrapper], ending: str, name: str) -> Format | None:
     """Returns the registered format in which a call of this tool begins so, up to its name or the
-    text after it (`ending`), and whose arguments are between tags; None: no format is known. The
-    wrappers around the calls count, unless they are those of the format."""
+    text after it, and whose arguments are between tags. The wrappers around the calls count, unless
+    they are those of the format."""
     for format in NATIVE:
         if not isinstance(format.hole, TaggedArguments):
             continue

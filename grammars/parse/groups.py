@@ -22,7 +22,6 @@ class CallGroups:
     Attributes:
         begun: where the last call or the answer began, in characters of the turn.
         ends: for each call, the offset of its end, in characters of the turn.
-        is_in_call: the text so far ends inside a call.
     """
 
     def __init__(
@@ -64,8 +63,8 @@ class CallGroups:
         return CallReader(format, CallSource(self._buffer, self._tools, self._recover, sink))
 
     def opens_calls(self) -> Steps[bool]:
-        """Returns whether the text begins with an opener of calls, and not with an opener of
-        content (`>>>all`)."""
+        """Returns whether the text begins with an opener of calls, and not of content
+        (`>>>all`)."""
         openings = tuple(opening.lstrip() for opening in self.format.openings)
         longer = [o for o in self.format.content_openers if o.startswith(openings)]
         if longer and (yield from self._buffer.peek_text(*longer)):
@@ -73,8 +72,8 @@ class CallGroups:
         return (yield from self._buffer.peek_text(*openings))
 
     def read_bare_calls(self) -> Steps[None]:
-        """Reads calls without opener, as many as the format allows. In recovery: any number, even
-        without the opening bracket of their list."""
+        """Reads calls without opener; in recovery any number, even without the bracket of their
+        list."""
         format, start = self.format, self.format.bare_start
         nodes = (*format.opening, *format.call)
         starts = dict.fromkeys(find_kind(format).list_starts(self._tools), nodes)
@@ -95,8 +94,8 @@ class CallGroups:
             is_first = False
 
     def read_opened(self, stop: str, opening: str) -> Steps[bool]:
-        """Tries to read the calls after an opener, with which the text `stop` that was taken ends;
-        returns whether they are calls."""
+        """Tries to read the calls after an opener; returns whether they are calls. `stop` ends with
+        it."""
         format = self.format
         if format.has_content_inside and format.opener and opening == format.opener.text:
             closer = format.opening[1].text
@@ -117,8 +116,7 @@ class CallGroups:
         return True
 
     def _read_rest_of_group(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[None]:
-        """Reads what belongs to the first call: the calls that share its opener, and what closes
-        them."""
+        """Reads the calls that share the opener of the first one, and what closes them."""
         format = self.format
         opens_several = any(
             opener.endswith(opening) and format.opens_several(opening) for opening in self.openings
@@ -140,8 +138,7 @@ class CallGroups:
             yield from self._read_further_calls()
 
     def _read_further_calls(self) -> Steps[None]:
-        """Reads the calls after the first one of a group with a common opener, and the closer of
-        the group."""
+        """Reads the calls after the first one of a group with a common opener, and its closer."""
         between, closings = self.format.between.strip(), [self.format.closing]
         if self.format.several is not None:
             between = self.format.several.between.strip()
@@ -238,7 +235,6 @@ class CallGroups:
             self._output.write(opener or self._buffer.take(1))
 
     def _cut(self, opener: str) -> None:
-        """Handles text that ended inside a call."""
         text = opener + self._buffer.drain()
         if self._recover or not text.strip():  # white space after the last call begins no other
             self._output.write(text)
@@ -278,10 +274,6 @@ class ContentLines:
     Args:
         tools: those whose calls are read, by name; none: no line begins an envelope.
         recover: all text is there, so calls are read to their end.
-
-    Attributes:
-        found: the beginning of a call in another envelope, at which reading stops.
-        body_start: where content or calls begin, in characters.
     """
 
     def __init__(
@@ -315,7 +307,7 @@ class ContentLines:
 
     def read(self, stop: str) -> Steps[None]:
         """Reads what begins a line: calls in other envelopes, a fence, or text; `stop`: the line
-        break, "": the content begins here."""
+        break."""
         if not self.sees_envelopes or self._buffer.position < self._blank_until:
             self._output.write(stop)
             return
@@ -333,14 +325,12 @@ class ContentLines:
             self._is_fenced = not self._is_fenced
 
     def _sees_fence(self) -> Steps[bool]:
-        """Returns whether the line begins with a fence."""
         yield from self._buffer.take_while(lambda next: next in " \t", MAX_HELD - 3)
         return (yield from self._buffer.begins("```"))
 
     def read_envelopes(self, before: str = "") -> Steps[bool]:
-        """Tries to read calls in other envelopes, as many as there are; returns whether there is
-        one. `before`: the text before them that was taken, and that is no content if there is a
-        call."""
+        """Tries to read calls in other envelopes; returns whether there is one. `before`: the text
+        that was taken, which is no content if there is a call."""
         separator = before
         is_found = False
         while (yield from self._find_envelope(separator)):

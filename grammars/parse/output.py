@@ -23,17 +23,15 @@ class PendingCalls:
 
 
 class TurnOutput:
-    """Collects the events of one turn. `inline`: emit the reasoning block as content, as it is
-    written, with its tags.
+    """Collects the events of one turn. `inline`: emit the reasoning block as content, with its
+    tags.
 
     Attributes:
         in_thoughts: in thoughts between tags that the format does not know.
         wrapping: how the current content is written; None: it has no opener.
-        count: the number of calls so far.
         blank: white space that becomes content if more content follows; None: content has begun.
         after_calls: the text that the template writes between calls and content; it is no content.
         has_content: there is content, other than white space.
-        pending: the calls in the reasoning block that may not be meant.
     """
 
     def __init__(self, *, inline: bool):
@@ -54,7 +52,6 @@ class TurnOutput:
         return self.in_block or self.pending is not None
 
     def take(self) -> list[Event]:
-        """Returns the events since the last call of this method."""
         events, self._events = self._events, []
         return events
 
@@ -93,7 +90,6 @@ class TurnOutput:
         self.in_block = self.in_thoughts = False
 
     def end_content(self) -> None:
-        """Ends the content, after its closer."""
         self.wrapping, self.blank = None, ""
 
     def begin_pending(self) -> None:
@@ -101,7 +97,6 @@ class TurnOutput:
         self.pending = PendingCalls(self.count, self.blank)
 
     def release(self) -> None:
-        """Adds the pending events."""
         if self.pending is not None:
             self._events += self.pending.events
             self.pending = None

@@ -33,8 +33,8 @@ class ContentReader:
             self._output.end_content()
 
     def read_longer_opener(self, opening: str) -> Steps[bool]:
-        """Continues after an opener of calls with which an opener of content begins, too (`>>>all`,
-        where `>>>` opens calls); returns whether content has begun."""
+        """Continues after an opener of calls that begins one of content, too (`>>>` of `>>>all`);
+        returns whether that has begun."""
         for wrapping in self._groups.format.contents:
             if not wrapping.opener.startswith(opening):
                 continue
@@ -45,8 +45,7 @@ class ContentReader:
         return False
 
     def read_answer(self) -> Steps[None]:
-        """Reads an answer up to the end of the turn, if its opener comes next. A closer may also
-        occur in a string of the answer."""
+        """Reads an answer up to the end of the turn. A closer may also occur in a string of it."""
         format = self._groups.format
         wrapping, tail = format.contents[0], format.tail
         if wrapping.opener:
@@ -78,8 +77,7 @@ class HeaderReader:
         self._is_spaced = False  # a space stands at both ends of the message
 
     def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
-        """Returns the texts that end the current message or begin the next one; as
-        `TextStops.find`."""
+        """Returns the texts that end the message or begin the next one; as `TextStops.find`."""
         ends, starts = self._ends, self._headers.starts
         if self._output.in_block:  # in which the words of a recipient are text
             starts = (self._headers.start, self._headers.channel)
@@ -88,8 +86,8 @@ class HeaderReader:
         return ends + starts
 
     def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
-        """Continues after one of these texts. If a call begins, and there may be `calls`, returns
-        its header and the name of the tool."""
+        """Continues after one of these texts. If a call begins, returns its header and the tool's
+        name."""
         output, headers = self._output, self._headers
         if stop not in headers.starts:
             if output.in_block:
@@ -329,7 +327,6 @@ class Parser:
         yield from self._read_text()
 
     def _read_text(self) -> Steps[None]:
-        """Reads text and calls up to the end of the turn."""
         reader = self._headers or self._stops
         while True:
             stops = reader.find(calls=self._calls, lines=self._lines.sees_envelopes)
@@ -347,8 +344,8 @@ class Parser:
         self._output.close()
 
     def _read_body(self) -> Steps[None]:
-        """Reads what is possible only directly after the reasoning: a call without opener, or an
-        answer."""
+        """Reads a call without opener, or an answer, which are possible only after the
+        reasoning."""
         format = self._groups.format
         yield from self._buffer.skip_one(format.head)
         self._groups.begun = self._lines.body_start = self._buffer.position
@@ -364,7 +361,6 @@ class Parser:
         yield from self._lines.read("")
 
     def _read_stop(self, stop: str) -> Steps[None]:
-        """Continues after a text that ends the current text."""
         if self._headers is not None:
             call = yield from self._headers.read(stop, calls=self._calls)
             if call is not None:

@@ -26,12 +26,8 @@ def render(
     turn: Turn, format: Format, tools: Sequence[Tool] = (), state: State | None = None
 ) -> str:
     """Returns the text of a turn as the model writes it after the prompt, without the end of turn.
-
-    Args:
-        turn: the turn.
-        format: its wire format.
-        tools: the tools; their schemas decide how raw text is read back.
-        state: the start state at the end of the prompt; an open block is not opened again.
+    The schemas of the tools decide how raw text is read back; a block that is open at the end of
+    the prompt is not opened again.
 
     Raises:
         RenderError: the text could be read back as something else; `where` names the part.
@@ -64,8 +60,7 @@ def render(
 
 
 def _header(turn: Turn, format: Format, state: State) -> str:
-    """Returns the header that the prompt lacks, if the template writes it in front of such a
-    turn."""
+    """Returns the header that the prompt lacks, if the template writes it before such a turn."""
     late = format.late_header
     if late is None or not state.header:
         return ""
@@ -182,7 +177,6 @@ class _CallWriter:
         return f"/calls/{self.number}"
 
     def write(self) -> str:
-        """Returns the text of the call; raises what `render` does."""
         kind = find_kind(self.format)
         kind.check_name(self.call.name)
         try:
@@ -203,7 +197,6 @@ class _CallWriter:
         return text
 
     def _arguments(self, kind: ArgumentsKind) -> str:
-        """Returns the arguments, with what their kind writes around them."""
         name, id = self.call.name, self._id(kind.id) if kind.id else ""
         where = f"{self.where}/arguments"
         arguments = kind.write(CallToWrite(name, self.call.arguments, self.tools, where))
@@ -211,7 +204,7 @@ class _CallWriter:
         return "".join(map(str, around))
 
     def _id(self, node: CallId | CallIndex) -> str:
-        """Returns the id in the format's spelling; the number of the call if it has no id that
+        """Returns the id as the format spells it; the number of the call if it has none that
         fits."""
         if isinstance(node, CallIndex):
             written = _read_index(node, self.call.name, self.call.id)

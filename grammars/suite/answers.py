@@ -36,9 +36,9 @@ def write_deltas(value: Any) -> Iterator[dict[str, Any]]:
     """Yields what was read from a chunk.
 
     Args:
-        value: a delta: an object or a dictionary with `content`, `reasoning` and `calls` (or
-            `tool_calls`), each of them with its `index` and a piece of its arguments; or text,
-            which is content; or several deltas; or None.
+        value: a delta, which has `content`, `reasoning` and `calls` (or `tool_calls`), each of them
+            with its `index` and a piece of its arguments; or text, which is content; or several
+            deltas; or None.
     """
     if value is None:
         return
@@ -81,7 +81,6 @@ def write_call(call: Any) -> dict[str, Any]:
 
 
 def _find(value: Any, *names: str, default: Any = _MISSING) -> Any:
-    """Returns the first of these members or attributes that is there."""
     for name in names:
         if isinstance(value, Mapping):
             found: Any = cast(Mapping[str, Any], value).get(name, _MISSING)

@@ -142,7 +142,6 @@ class Change:
 
     @property
     def severity(self) -> Severity:
-        """What it costs the user."""
         if self.kind in _CALLS:
             return Severity.CALL
         if self.kind in _ORDERED:

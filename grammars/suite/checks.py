@@ -285,8 +285,7 @@ def survives_edits(subject: CheckedParser, example: Example) -> None:
 
 
 def _read_damaged(subject: CheckedParser, tools: Sequence[Tool], text: str) -> Reading | None:
-    """Reads a damaged text; None: the parser refuses it, which is allowed if it does not claim
-    `damage`."""
+    """Reads a damaged text; None: it is refused, and `damage` is not claimed."""
     try:
         return subject.read(tools, text)[0]
     except ParserFailure as e:

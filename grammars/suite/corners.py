@@ -66,12 +66,8 @@ def list_turns(
     format: Format, offered: Sequence[Tool], *, reasoning: bool, tags: bool
 ) -> Iterator[Written]:
     """Yields turns in this format; those that it cannot write without ambiguity are left out.
-
-    Args:
-        offered: the tools to call; (): tools that the suite makes up.
-        reasoning: turns may have a reasoning block.
-        tags: yield the turns with a tag of the format in a value; False: the others.
-    """
+    `offered`: the tools to call; (): the suite makes them up. `tags`: only turns with a tag of the
+    format in a value; False: the others."""
     texts = _list_tagged_texts(format) if tags else _TEXTS
     if offered:
         turns = _list_own(tuple(offered), texts)
@@ -208,8 +204,8 @@ def list_tags(format: Format) -> list[str]:
 
 
 def list_cuts(turns: Sequence[Written]) -> Iterator[Example]:
-    """Yields turns in pieces: whole, in single characters, and the longest ones in two pieces, cut
-    at each place, and in short pieces."""
+    """Yields turns whole, in single characters, and the longest ones cut at each place, and in
+    short pieces."""
     yield from (Example(written, (written.text,)) for written in turns)
     yield from (Example(written, tuple(written.text)) for written in turns)
     longest = sorted(turns, key=_count_parts, reverse=True)
@@ -243,8 +239,8 @@ def list_truncations(turns: Sequence[Written], format: Format) -> Iterator[Examp
 
 
 def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
-    """Yields turns with one habit of models without a mask, or without one of their tags, or with
-    it twice."""
+    """Yields turns with one habit of models without a mask, without one of their tags, or with it
+    twice."""
     changes = list_habits(list_tags(format))
     for written in turns:
         for pattern, replacement in changes:

@@ -30,8 +30,7 @@ _IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter
 
 @dataclass(frozen=True)
 class Draws:
-    """Turns for a parser, of the kind that it claims to read. All checks share them. With a seed,
-    the same ones are drawn again."""
+    """Turns for a parser, of the kind that it claims to read. All checks share them."""
 
     subject: CheckedParser
     chosen: settings
@@ -91,8 +90,7 @@ class Draws:
         return bool(find_tags(written, self.subject.format))
 
     def make_turns(self, *, tags: bool) -> SearchStrategy[Written]:
-        """Makes a strategy for turns; with `tags`, values of arguments may contain those of the
-        format."""
+        """Makes a strategy for turns. `tags`: those of the format may be in arguments."""
         subject = self.subject
         drawn = wire_texts(
             subject.format, subject.tools or None, tags=tags, reasoning=subject.claims.reasoning
@@ -113,7 +111,6 @@ class Draws:
 
 
 def find_tags(written: Written, format: Format) -> list[str]:
-    """Returns the tags of the format in the arguments of a turn."""
     texts = "\n".join(as_reading(replace(written.turn, content="", reasoning=""), []).texts)
     return [tag for tag in list_tags(format) if tag in texts]
 
@@ -143,7 +140,6 @@ def is_clear(written: Written, format: Format, claims: Claims) -> bool:
 
 
 def _has_two_readings(written: Written, format: Format) -> bool:
-    """Returns whether raw text in the arguments of a turn may be read in two ways."""
     schemas = {tool.name: tool.schema.source for tool in written.tools}
     for call in written.turn.calls:
         text = "".join(value for value in call.arguments.values() if isinstance(value, str))
@@ -163,7 +159,6 @@ def _has_two_readings(written: Written, format: Format) -> bool:
 
 
 def _has_text_and_more(schema: Any) -> bool:
-    """Returns whether an argument may be text or something else."""
     properties: Any = schema.get("properties") if is_object(schema) else None
     members = filter(is_object, properties.values()) if is_object(properties) else ()
     return any(isinstance(one.get("type"), list) or "anyOf" in one for one in members)

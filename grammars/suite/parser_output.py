@@ -40,7 +40,6 @@ class Reading:
 
     @property
     def texts(self) -> Iterable[str]:
-        """All texts in it."""
         yield from (self.content, self.reasoning, self.unfinished)
         for name, arguments in self.calls:
             yield name
@@ -74,8 +73,8 @@ class Streamed:
 
 
 class AskedParser:
-    """A parser that is asked for a whole text, or for all chunks of a text at once. The answers are
-    in the form of the pipe."""
+    """A parser that is asked for a whole text, or for all chunks at once, and answers as the pipe
+    does."""
 
     def __init__(
         self, read: Callable[[str], JsonObject], stream: Callable[[Sequence[str]], JsonObject]
@@ -94,8 +93,8 @@ class AskedParser:
 
 
 def as_reading(value: object, events: list[Event]) -> Reading:
-    """Converts the final value of a parser to a reading; adds its events to `events`. Raises a
-    `TypeError` if it is none of the forms that a parser may return."""
+    """Converts the final value of a parser, and adds its events to `events`. Raises a `TypeError`
+    if it is none of the forms that a parser may return."""
     if isinstance(value, Streamed):
         events += value.events
         value = value.reading
@@ -111,8 +110,7 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 
 
 def read_result(value: object) -> Reading:
-    """Converts what a parser returns for a whole text. Raises a `TypeError` as `as_reading`
-    does."""
+    """Converts what a parser returns for a whole text; raises as `as_reading` does."""
     if isinstance(value, list | tuple):
         return Reading(calls=_read_calls(cast(Sequence[object], value)))
     return as_reading(value, [])
@@ -180,8 +178,7 @@ def add_up(events: Sequence[Event]) -> Reading:
 
 
 def read_answer(answer: JsonObject) -> Reading:
-    """Reads a parser's answer to a whole text; raises a `ParserRefusal`, or a `BrokenParser` if the
-    answer is not valid."""
+    """Reads the answer to a whole text; raises a `ParserRefusal` or a `BrokenParser`."""
     _check_error(answer)
     if "deltas" in answer:
         return read_deltas(answer).reading
@@ -202,8 +199,7 @@ def read_answer(answer: JsonObject) -> Reading:
 
 
 def read_deltas(answer: JsonObject) -> Streamed:
-    """Reads a parser's answer to a text in chunks; raises as `read_answer` does. Calls are in the
-    order of their first delta."""
+    """Reads the answer to a text in chunks; raises as `read_answer` does."""
     _check_error(answer)
     if "deltas" not in answer:
         raise BrokenParser("the answer to chunks has no deltas")

@@ -118,7 +118,6 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
 
     @property
     def text(self) -> str:
-        """The whole text that was given to the parser."""
         return "".join(self.pieces)
 
     def __str__(self) -> str:
@@ -156,8 +155,8 @@ class CheckedParser:
     def listen(
         self, tools: Sequence[Tool], pieces: Sequence[str]
     ) -> tuple[Reading, Sequence[Event]]:
-        """Feeds a text in pieces; returns what the parser reads, and its events. Raises a
-        `ParserFailure` if the parser raised an exception."""
+        """Feeds a text in pieces; returns what is read, and its events. Errors become a
+        `ParserFailure`."""
         events: list[Event] = []
         with _failures(pieces, tools, in_pieces=True):
             parser = self.factory(tools)
@@ -168,8 +167,8 @@ class CheckedParser:
             return read_result(parser("".join(pieces))), events
 
     def read(self, tools: Sequence[Tool], text: str) -> tuple[Reading, Sequence[Event]]:
-        """Returns what the parser reads from a whole text, and its events if it gets it as one
-        piece. Raises a `ParserFailure` if the parser raised an exception."""
+        """Reads a whole text as `listen` does; there are events if the parser gets it as one
+        piece."""
         with _failures([text], tools, in_pieces=False):
             parser = self.factory(tools)
             if isinstance(parser, WholeParser):
@@ -187,8 +186,7 @@ class CheckedParser:
         *,
         in_pieces: bool = False,
     ) -> None:
-        """Compares what the parser reads with what is expected, as far as its claims go; raises a
-        `ParserFailure` if they differ."""
+        """Raises a `ParserFailure` if the parser reads something else, as far as its claims go."""
         if not is_same(got, wanted, self.claims):
             start = "in pieces, the parser" if in_pieces else "the parser"
             raise ParserFailure(
@@ -216,8 +214,8 @@ def _failures(pieces: Sequence[str], tools: Sequence[Tool], *, in_pieces: bool) 
 
 
 def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
-    """Returns whether two readings are equal as far as the parser's claims go. In JSON, 1, 1.0 and
-    true are different."""
+    """Whether two readings are equal as far as the claims go. In JSON, 1, 1.0 and true are
+    different."""
     if not claims.content:
         a, b = replace(a, content=""), replace(b, content="")
     if not claims.space:
@@ -266,8 +264,7 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
 def find_lost(
     text: str, reading: Reading, *, damaged: bool = False, tags: Sequence[str] = ()
 ) -> str | None:
-    """Finds a word that the reading has less or more often than the text; returns the word and its
-    counts in words.
+    """Finds a word that the reading has less or more often than the text.
 
     Args:
         damaged: calls may have an argument twice, of which one is read, or further members; these
@@ -289,8 +286,7 @@ def find_lost(
 
 
 def _find_extra(text: str) -> list[str]:
-    """Returns the texts of what calls in JSON have beside their names and arguments: they need not
-    be read."""
+    """Returns the texts in calls beside their names and arguments: they need not be read."""
     extra: list[str] = []
 
     def note(pairs: list[tuple[str, Json]]) -> Json:
@@ -309,7 +305,6 @@ def _find_extra(text: str) -> list[str]:
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:
-    """Returns whether a call in the text may have had a member twice."""
     members = max(text.count('"arguments"'), text.count('"parameters"'))
     if 0 < len(reading.calls) < members:
         return True

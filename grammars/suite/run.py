@@ -164,8 +164,6 @@ class Found:
 
 @dataclass
 class _Search:
-    """The search for causes."""
-
     subject: CheckedParser
     checks: Sequence[SuiteCheck]
     draws: Draws
@@ -197,8 +195,8 @@ class _Search:
             raise stop
 
     def _measure(self, found: Found) -> tuple[int, int, int, int]:
-        """Returns what the first example to add has less of. One with fewer triggers explains more,
-        and not each example can be made smaller."""
+        """Returns what the first example to add has less of. One with fewer triggers explains
+        more."""
         example, severity = found.example, found.change.severity
         triggers = find_triggers(example, self.subject.format)
         calls = len(example.written.turn.calls)
@@ -216,7 +214,7 @@ class _Search:
 
     def _is_misread(self, example: Example, failing: list[Found]) -> bool:
         """Returns whether the whole turn of an example is misread, which would be the cause of what
-        another check says of its pieces, or of its damaged text. Adds the failure to `failing`."""
+        another check says of its parts. Adds the failure to `failing`."""
         written = example.written
         whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
         if not whole or not written.text:

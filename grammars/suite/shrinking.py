@@ -72,8 +72,7 @@ def _list_plainer(example: Example, write_alike: Writer) -> Iterator[Example]:
 
 
 def _find_writer(written: Written, format: Format) -> Writer:
-    """Returns what writes other turns as this one is written: with its text around the calls, if it
-    has some where the format writes none."""
+    """Returns what writes other turns as this one is written, with its text around the calls."""
     calls = write(replace(written.turn, content=""), format, written.tools)
     if calls is None or write(written.turn, format, written.tools) == written:
         return lambda turn, tools: write(turn, format, tools)
@@ -151,8 +150,8 @@ def _list_offsets(example: Example) -> list[int]:
 
 
 def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
-    """Yields an example that is not cut with the cuts of another one: counted from its start, from
-    its end, and in single characters."""
+    """Yields an example with the cuts of another one: counted from its start, from its end, and
+    all."""
     if len(model.pieces) < 2:
         yield example
         return
@@ -166,7 +165,6 @@ def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
 
 
 def _edit_text(example: Example) -> Iterator[Example]:
-    """Yields a damaged example with less text."""
     written = example.written
     named = tuple(tool for tool in written.tools if tool.name in example.text)
     if named != written.tools:
@@ -205,7 +203,6 @@ def _call_only(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
 
 
 def _drop_unused(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
-    """Returns the tools that a turn calls, with the arguments that it has."""
     smaller: list[Tool] = []
     for tool in _call_only(turn, tools):
         used = {key for call in turn.calls if call.name == tool.name for key in call.arguments}

@@ -149,8 +149,8 @@ def turns(
     tags: bool = True,
     reasoning: bool = True,
 ) -> Turn:
-    """Draws a turn of up to three calls, without white space around content and reasoning. With
-    `tags`, values of arguments may contain the tags of the format."""
+    """Draws a turn of up to three calls, without white space around content and reasoning. `tags`:
+    those of the format may be in arguments."""
     called: list[ToolCall] = []
     if tools:
         texts = TEXTS
@@ -184,8 +184,6 @@ def find_id_pattern(format: Format) -> str | None:
 
 @dataclass(frozen=True)
 class Written:
-    """A turn, and its text as a model writes it."""
-
     turn: Turn
     text: str
     tools: tuple[Tool, ...]
@@ -223,8 +221,7 @@ def wire_texts(
     tags: bool = True,
     reasoning: bool = True,
 ) -> Written:
-    """Draws a turn in this format with its text. Its calls are of `tools`, or of tools that the
-    suite draws; the other arguments are those of `turns`."""
+    """Draws a turn with its text. Its calls are of `tools`, or of tools that the suite draws."""
     offered = tuple(draw(_tools()) if tools is None else tools)
     turn = draw(turns(format, offered, tags=tags, reasoning=reasoning))
     return write(turn, format, offered) or reject()
@@ -245,7 +242,6 @@ def cut(text: str, offsets: Sequence[int]) -> list[str]:
 
 
 def truncations(text: str) -> SearchStrategy[str]:
-    """Cuts the text off at some offset."""
     # Counted from the end, so that Hypothesis can shrink the part before the cut.
     return st.integers(0, len(text)).map(lambda count: text[: len(text) - count])
 
@@ -253,7 +249,7 @@ def truncations(text: str) -> SearchStrategy[str]:
 @st.composite
 def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
     """Makes one to three edits of the text: leaves out, repeats or inserts a part, one of these
-    pieces or characters of common syntax."""
+    pieces."""
     added = [*pieces, *' \n"\\{}[]<>/=,:0a', "</", "<|", "null"]
     for _ in range(draw(st.integers(1, 3))):
         start = len(text) - draw(st.integers(0, len(text)))
@@ -299,8 +295,8 @@ _HABITS = (
 
 
 def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns what models without a mask make of a call: an expression, and what they write instead
-    of it. They also leave out a tag, or write it twice."""
+    """Returns what models without a mask make of a call, as pairs of an expression and what they
+    write instead of it. They also leave out a tag, or write it twice."""
     habits = list(_HABITS)
     for written in ("", r"\g<0>\g<0>"):
         habits += [(re.escape(tag), written) for tag in tags]
@@ -309,8 +305,7 @@ def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
 
 @st.composite
 def habits(draw: DrawFn, text: str, tags: Sequence[str] = ()) -> str:
-    """Writes the text as models without a mask often do: with a fence, other quotes, other keys,
-    without an opener or with two, and so on; one or two of these, in one place or in all."""
+    """Writes the text with one or two habits of models without a mask, in one place or in all."""
     for _ in range(draw(st.integers(1, 2))):
         pattern, written = draw(st.sampled_from(list_habits(tags)))
         text = re.sub(pattern, written, text, count=draw(st.sampled_from([0, 1])))
