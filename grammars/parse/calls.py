@@ -180,13 +180,6 @@ def _list_other_openings(format: Format) -> Mapping[str, Sequence[Sequence[CallN
     return openings
 
 
-def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
-    """Returns the ways to write a further call in a group; arguments as for `find_openings`."""
-    if not recover:
-        return (format.call,)
-    return (format.call, *format.variants) if format.headers is None else ()
-
-
 @dataclass(frozen=True)
 class Closers:
     """The tags that close a call and its values, all calls, and what those of another version begin

@@ -168,16 +168,6 @@ class WholeCalls:
     closers: Sequence[str]
 
 
-@dataclass(frozen=True)
-class _Beginning:
-    """The beginning of a call, up to its arguments."""
-
-    wrappers: Sequence[Wrapper]
-    kind: EnvelopeKind  # what the call begins with, if it has no wrapper
-    tool: str
-    format: Format | None  # how the turn goes on; None: it is not known
-
-
 class EnvelopeReader:
     """Reads the beginning of an envelope.
 
@@ -200,29 +190,21 @@ class EnvelopeReader:
         self._reads_whole = whole
         self._words = CallWords(tools)
         self._known = (*self._words.words, *TAG_WORDS)
+        self._begun = 0  # where the envelope begins
         self._in_vain = 0  # characters of JSON that was no call
 
     def read(self, before: str = "") -> Steps[ForeignCall | WholeCalls]:
         """Reads an envelope up to the arguments of its first call, or all of it if it is JSON;
         `before`: text that was taken, and belongs to it. Raises a `NotACallError`, or a `CutError`
         if the text ends before this is certain."""
-        begun = self._buffer.position - len(before)
-        self._buffer.limit = None if self._reads_whole else begun + MAX_HELD
+        self._begun = self._buffer.position - len(before)
+        self._buffer.limit = None if self._reads_whole else self._begun + MAX_HELD
         try:
-            found = yield from self._read()
+            return (yield from self._read())
         finally:
             self._buffer.limit = None
-        if isinstance(found, WholeCalls):
-            return found
-        return ForeignCall(
-            kind=found.wrappers[0].kind if found.wrappers else found.kind,
-            tool=found.tool,
-            start=begun,
-            end=self._buffer.position,
-            format=found.format,
-        )
 
-    def _read(self) -> Steps[_Beginning | WholeCalls]:
+    def _read(self) -> Steps[ForeignCall | WholeCalls]:
         wrappers: list[Wrapper] = []
         while len(wrappers) <= _MAX_WRAPPERS:
             first = yield from self._buffer.next_visible()
@@ -249,15 +231,23 @@ class EnvelopeReader:
                 case "{" if self._reads_whole:
                     return (yield from self._read_whole(wrappers))
                 case "{":
-                    return (yield from _ObjectReader(self._buffer, self._words).read(wrappers))
+                    return (yield from self._read_object(wrappers))
                 case "A" if self._reads_whole and (yield from self._buffer.begins(_ACTION)):
                     return (yield from self._read_action(wrappers))
                 case _:
                     found = yield from self._read_word(wrappers)
-                    if isinstance(found, _Beginning):
+                    if isinstance(found, ForeignCall):
                         return found
                     wrappers.append(found)
         raise NotACallError
+
+    def _begin(
+        self, wrappers: Sequence[Wrapper], kind: EnvelopeKind, tool: str, format: Format | None
+    ) -> ForeignCall:
+        """Returns the call whose arguments come next; `kind`: that of a call without wrapper."""
+        kind = wrappers[0].kind if wrappers else kind
+        end = self._buffer.position
+        return ForeignCall(kind, tool, start=self._begun, end=end, format=format)
 
     # Wrappers.
 
@@ -299,7 +289,7 @@ class EnvelopeReader:
 
     def _read_after_tag(
         self, wrappers: Sequence[Wrapper], tag: str, name: str
-    ) -> Steps[_Beginning]:
+    ) -> Steps[ForeignCall]:
         following = yield from self._buffer.next_visible()
         if following == "{":
             before, _, after = tag.partition(name)
@@ -309,9 +299,9 @@ class EnvelopeReader:
             format = _find_registered(wrappers, tag, name)
         else:
             raise NotACallError
-        return _Beginning(wrappers, EnvelopeKind.TAG, name, format)
+        return self._begin(wrappers, EnvelopeKind.TAG, name, format)
 
-    def _read_word(self, wrappers: Sequence[Wrapper]) -> Steps[_Beginning | Wrapper]:
+    def _read_word(self, wrappers: Sequence[Wrapper]) -> Steps[ForeignCall | Wrapper]:
         """Reads a call of a function, or a tag that lacks its first character."""
         word = ""
         while (character := (yield from self._buffer.need())).isalnum() or character in "_-.:":
@@ -339,18 +329,18 @@ class EnvelopeReader:
             format = _find_registered(wrappers[:-1], wrappers[-1].opener.strip() + word, name)
         else:
             raise NotACallError
-        return _Beginning(wrappers, EnvelopeKind.TAG, name, format)
+        return self._begin(wrappers, EnvelopeKind.TAG, name, format)
 
-    def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[_Beginning]:
+    def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[ForeignCall]:
         """Reads up to the arguments of a function: JSON, or a declared keyword."""
         if (yield from self._buffer.next_visible()) == "{":
-            return _Beginning(
+            return self._begin(
                 wrappers, EnvelopeKind.FUNCTION, name, wrap(wrappers, FUNCTION_OF_JSON)
             )
         if not (yield from self._buffer.peek(self._read_keyword(name))):
             raise NotACallError
         format = wrap(wrappers, FUNCTION_OF_KEYWORDS)
-        return _Beginning(wrappers, EnvelopeKind.FUNCTION, name, format)
+        return self._begin(wrappers, EnvelopeKind.FUNCTION, name, format)
 
     def _read_keyword(self, name: str) -> Steps[bool]:
         """Reads a key; returns whether it is a declared keyword, and no part of a comparison."""
@@ -396,15 +386,9 @@ class EnvelopeReader:
             self._in_vain += self._buffer.position - start
             raise NotACallError from None
 
+    # An object, up to the arguments of the call in it.
 
-class _ObjectReader:
-    """Reads a call that is a JSON object, up to its arguments."""
-
-    def __init__(self, buffer: Buffer, words: CallWords):
-        self._buffer = buffer
-        self._words = words
-
-    def read(self, wrappers: Sequence[Wrapper]) -> Steps[_Beginning]:
+    def _read_object(self, wrappers: Sequence[Wrapper]) -> Steps[ForeignCall]:
         """Reads an object up to its arguments, which may also be those of an object in it."""
         self._buffer.take(1)
         name, name_key, has_arguments = "", "", False
@@ -420,10 +404,10 @@ class _ObjectReader:
                     self._buffer.take(1)
                     if (yield from self._buffer.next_visible()) != "{":
                         raise NotACallError
-                return (yield from self.read((*wrappers, wrapper)))
+                return (yield from self._read_object((*wrappers, wrapper)))
             if key in NAME_KEYS and not name and following == "{":
                 wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
-                return (yield from self.read((*wrappers, wrapper)))
+                return (yield from self._read_object((*wrappers, wrapper)))
             if key in NAME_KEYS and not name and following in "\"'":
                 name, name_key = self._words.find_tool((yield from self._read_string())), key
                 if not name:
@@ -431,7 +415,7 @@ class _ObjectReader:
             elif key in ARGUMENT_KEYS and name:
                 encoded = yield from self._read_arguments_start(key, name, following)
                 call = write_json_call(name_key, key, encoded=encoded)
-                return _Beginning(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
+                return self._begin(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
             elif key in ARGUMENT_KEYS and not has_arguments and following in "{\"'":
                 has_arguments = True
                 yield from self._skip_value()
@@ -439,7 +423,7 @@ class _ObjectReader:
                 raise NotACallError
             if name and has_arguments:
                 # What stands before the name is written again, under the mask.
-                return _Beginning(wrappers, EnvelopeKind.OBJECT, name, None)
+                return self._begin(wrappers, EnvelopeKind.OBJECT, name, None)
             yield from self._buffer.space()
             yield from self._buffer.literal(",")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from grammars.parse.calls import CallReader, find_closers, find_openings, find_ways
+from grammars.parse.calls import CallReader, find_closers, find_openings
 from grammars.parse.envelopes import MAX_HELD, EnvelopeReader, WholeCalls
 from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
@@ -51,7 +51,9 @@ class CallGroups:
         self.format = format
         self.reader = self.make_reader(format)
         self.openings = find_openings(format, recover=self._recover)
-        self._ways = find_ways(format, recover=self._recover)
+        self._ways: Sequence[Sequence[CallNode]] = (format.call,)  # to write a further call
+        if self._recover:
+            self._ways = (format.call, *format.variants) if format.headers is None else ()
         self.closers = find_closers(format)
         self._output.after_calls = format.after if format.has_content_after_calls else ""
 

@@ -22,7 +22,6 @@ from grammars.suite.changes import Change, FaultCause, Severity, find_changes
 from grammars.suite.checks import CHECKS, SuiteCheck, make_whole, reads
 from grammars.suite.corners import find_marks, find_triggers
 from grammars.suite.draws import DEFAULT, Draws, is_clear
-from grammars.suite.parser_output import ParserRefusal, Reading
 from grammars.suite.reading import (
     ALL_CLAIMS,
     CheckedParser,
@@ -35,20 +34,6 @@ from grammars.suite.shrinking import shrink, simplify
 from grammars.suite.strategies import Example
 from grammars.turn import Tool
 from grammars.wire.format import Format
-
-__all__ = [
-    "CHECKS",
-    "Claims",
-    "Failure",
-    "ParserFailure",
-    "ParserRefusal",
-    "Progress",
-    "Reading",
-    "StopSearch",
-    "assert_parser",
-    "find_failures",
-    "settings",
-]
 
 WHOLE_CHECKS = ("reads_tags_in_values", "reads_back", "reads_text_around_calls")
 """The checks of whole, undamaged texts. The other checks ask only for turns that pass them."""

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import settings
 
 from grammars.parse.parser import Parser, parse
+from grammars.suite import Reading
 from grammars.suite.checks import CHECKS
 from grammars.suite.parser_output import as_reading
-from grammars.suite.run import ParserFailure, Reading, assert_parser, find_failures
+from grammars.suite.run import ParserFailure, assert_parser, find_failures
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format
 from grammars.wire.formats import FORMATS, HERMES
