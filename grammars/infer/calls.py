@@ -45,7 +45,6 @@ from grammars.wire.format import (
     Format,
     JsonArguments,
     JsonCall,
-    JsonStyle,
     KeywordArguments,
     Literal,
     Name,
@@ -169,7 +168,10 @@ def _make_hole(piece: Piece, calls: WrittenCalls, written: WrittenOut[_Arguments
         case "call":
             return _read_json_call(calls)
         case "arguments":
-            return JsonArguments(_read_style(calls))
+            call, text = _write_rich_call(calls)
+            found = find_member(calls.only.arguments.text, KEYS[0], VALUES[0], start=0)
+            quote = found["quote"] if found else ""
+            return JsonArguments(require_style((call.arguments, text), quote=quote))
         case "encoded":
             call, text = _write_rich_call(calls)
             style = require_style((call.arguments, decode_string(text)))
@@ -204,12 +206,6 @@ def _write_rich_call(calls: WrittenCalls) -> tuple[ToolCall, str]:
     """Returns a call with arguments of all types, and the text of the piece with the arguments."""
     (call,) = calls.chat.calls(RICH)
     return call, _cut_arguments(calls, call)
-
-
-def _read_style(calls: WrittenCalls) -> JsonStyle:
-    call, text = _write_rich_call(calls)
-    found = find_member(calls.only.arguments.text, KEYS[0], VALUES[0], start=0)
-    return require_style((call.arguments, text), quote=found["quote"] if found else "")
 
 
 def _read_json_call(calls: WrittenCalls) -> JsonCall:

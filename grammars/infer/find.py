@@ -15,16 +15,7 @@ from grammars.infer.turn import find_late_header
 from grammars.infer.verify import find_other_call, try_after_prompt
 from grammars.parse.render import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import (
-    Fixed,
-    Format,
-    Hole,
-    JsonStyle,
-    Literal,
-    Marker,
-    Node,
-    spell_fixed,
-)
+from grammars.wire.format import Fixed, Format, Hole, JsonStyle, Literal, Marker, Node, spell_fixed
 from grammars.wire.formats import NATIVE
 
 
@@ -176,7 +167,13 @@ def _match(candidate: Format, probes: _Probes) -> Format | None:
 def _variants(formats: Sequence[Format]) -> Iterator[Format]:
     for known in formats:
         for style in _STYLES:
-            yield replace(known, call=tuple(_restyle(node, style) for node in known.call))
+            call: list[Node] = []
+            for node in known.call:
+                if isinstance(node, Hole) and node.style.escapes:
+                    own = replace(node.style, item=style.item, key=style.key, ascii=style.ascii)
+                    node = replace(node, style=own)
+                call.append(node)
+            yield replace(known, call=tuple(call))
 
 
 def _respace(known: Format, written: str) -> Format | None:
@@ -219,13 +216,6 @@ def _space_out(node: Fixed, before: str, following: str) -> tuple[Node, ...]:
     if isinstance(node, Literal):
         return (Literal(before + text + following),)
     return Literal(before), Marker(text), Literal(following)
-
-
-def _restyle(node: Node, style: JsonStyle) -> Node:
-    if not isinstance(node, Hole) or not node.style.escapes:
-        return node
-    own = replace(node.style, item=style.item, key=style.key, ascii=style.ascii)
-    return replace(node, style=own)
 
 
 def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Format:

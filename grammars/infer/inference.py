@@ -108,18 +108,17 @@ def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> 
     if counts and isinstance(format.hole, KeywordArguments):
         # Their grammar does not count, so two calls could have the same id.
         raise DetectError("calls in Python are counted over the conversation")
-    return _loosen(format) if _has_stray_blanks(format) else format
-
-
-def _has_stray_blanks(format: Format) -> bool:
-    """Returns whether several blanks stand beside a marker, in one line. They are of the source of
-    the template, with blanks around each of its statements, and the model may not write them."""
-    nodes = (*format.opening, *format.call, *format.closing)
-    texts = [node.text for node in nodes if isinstance(node, Literal)]
-    return any(len(text) > 1 and not text.strip(" ") for text in (*texts, format.between))
+    return _loosen(format)
 
 
 def _loosen(format: Format) -> Format:
+    """Lets the model choose the white space around JSON if several blanks stand beside a marker, in
+    one line. They are of the source of the template, with blanks around each of its statements, and
+    the model may not write them."""
+    nodes = (*format.opening, *format.call, *format.closing)
+    texts = [node.text for node in nodes if isinstance(node, Literal)]
+    if not any(len(text) > 1 and not text.strip(" ") for text in (*texts, format.between)):
+        return format
     call: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments):

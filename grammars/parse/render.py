@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from grammars.errors import RenderError
 from grammars.turn import Start, State, Tool, ToolCall, Turn
-from grammars.turn_grammar.arguments.kind import ArgumentsKind, CallToWrite
+from grammars.turn_grammar.arguments.kind import CallToWrite
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.format import (
     CallId,
@@ -193,15 +193,14 @@ class _CallWriter:
                 case CallId() | CallIndex():
                     text += self._id(node)
                 case _:
-                    text += self._arguments(kind)
+                    name, id = self.call.name, self._id(kind.id) if kind.id else ""
+                    where = f"{self.where}/arguments"
+                    arguments = kind.write(
+                        CallToWrite(name, self.call.arguments, self.tools, where)
+                    )
+                    parts = [*kind.open_call(name, id), arguments, *kind.close_call(id)]
+                    text += "".join(map(str, parts))
         return text
-
-    def _arguments(self, kind: ArgumentsKind) -> str:
-        name, id = self.call.name, self._id(kind.id) if kind.id else ""
-        where = f"{self.where}/arguments"
-        arguments = kind.write(CallToWrite(name, self.call.arguments, self.tools, where))
-        around = [*kind.open_call(name, id), arguments, *kind.close_call(id)]
-        return "".join(map(str, around))
 
     def _id(self, node: CallId | CallIndex) -> str:
         """Returns the id as the format spells it; the number of the call if it has none that

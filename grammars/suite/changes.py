@@ -162,7 +162,9 @@ def find_changes(failure: ParserFailure, claims: Claims) -> tuple[Change, ...]:
         case Reading() as wanted, Reading() as got:
             found = list(compare_readings(wanted, got, claims))
         case Reading(), list():
-            found = [_find_stream_fault(failure.what)]
+            is_named = failure.what in (Kinds.SHARED_INDEX, Kinds.WRONG_INDEX, Kinds.CALLS_LATE)
+            named = Change(Kinds(failure.what)) if is_named else Change(Kinds.STREAM, failure.what)
+            found = [named]
         case list(), list():
             found = [Change(Kinds.CUT_CALL)]
         case _:
@@ -170,13 +172,6 @@ def find_changes(failure: ParserFailure, claims: Claims) -> tuple[Change, ...]:
             found = [Change(Kinds.WORD_REPEATED if repeats else Kinds.WORD_LOST)]
     order = list(Severity)
     return tuple(sorted(dict.fromkeys(found), key=lambda change: order.index(change.severity)))
-
-
-def _find_stream_fault(what: str) -> Change:
-    for kind in (Kinds.SHARED_INDEX, Kinds.WRONG_INDEX, Kinds.CALLS_LATE):
-        if what == kind:
-            return Change(kind)
-    return Change(Kinds.STREAM, what)
 
 
 def _find_error(failure: ParserFailure) -> Change:
@@ -208,15 +203,11 @@ def compare_readings(wanted: Reading, got: Reading, claims: Claims) -> Iterator[
         a, b = getattr(wanted, place), getattr(got, place)
         if is_same(Reading(**{place: a}), Reading(**{place: b}), claims):
             continue
-        if has_rest and _is_rest(a, b):
+        if has_rest and (a.strip() in b or not b.strip()):
             continue
         yield Change(_compare_texts(a, b), place)
     if wanted.unfinished != got.unfinished:
         yield Change(Kinds.OTHER_TEXT, "unfinished call")
-
-
-def _is_rest(wanted: str, got: str) -> bool:
-    return wanted.strip() in got or not got.strip()
 
 
 def _compare_calls(wanted: Reading, got: Reading, claims: Claims) -> Iterator[Change]:
