@@ -132,7 +132,6 @@ class WrittenOut(Generic[H]):
 
 
 def are_sorted(write_call: WriteCall) -> bool:
-    """Returns whether the template sorts arguments by their keys."""
     text = write_call({KEYS[1]: VALUES[1], KEYS[0]: VALUES[0]})
     return text.find(VALUES[0]) < text.find(VALUES[1])
 
@@ -266,7 +265,6 @@ class _Values:
         return tuple(dict.fromkeys([own, word]))
 
     def read_kinds(self) -> dict[str, str]:
-        """Returns the text between the key and a value, for each type."""
         found: dict[str, str] = {}
         for kind, (value, spellings) in _SCALARS.items():
             text = self.find(value)

@@ -338,7 +338,6 @@ class WrittenCalls:
 
 
 def probe_calls(chat: ProbedTemplate) -> tuple[ToolCall, ...]:
-    """Returns the two calls that are cut."""
     return chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
 
 

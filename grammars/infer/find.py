@@ -147,7 +147,6 @@ def find_registered(chat: ProbedTemplate, formats: Sequence[Format] = NATIVE) ->
 
 
 def _match(candidate: Format, probes: _Probes) -> Format | None:
-    """Returns the candidate if the template writes one call and several calls as it does."""
     one = render(Turn(calls=_CALLS[:1]), candidate)
     head, found, rest = probes.call.partition(one)
     single = candidate.single or render(Turn(calls=_CALLS), candidate) not in probes.calls

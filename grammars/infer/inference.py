@@ -78,7 +78,6 @@ def _infer(chat: ProbedTemplate) -> Detection | NoFormat:
 
 
 def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
-    """Reads the calls, then the rest of a turn, puts both together, and tries the format."""
     calls = read_calls(chat, one_by_one=one_by_one)
     turn = read_turn(calls)
     calls = replace(calls, closing=turn.ending.after_calls.rstrip())

@@ -175,8 +175,6 @@ _TOOLS = [make_tool(name, "Probe", _PROPERTIES) for name in NAMES]
 
 @dataclass(frozen=True)
 class ProbedTemplate:
-    """A chat template, rendered on test conversations."""
-
     render_chat: Render
     reasoning: Reasoning | None
     scheme: Scheme = plain_id  # makes the ids of the calls
@@ -262,7 +260,6 @@ class ProbedTemplate:
         return self.ask(show_message(turn))
 
     def ask_after_result(self, call: ToolCall, *messages: Any, opening: bool = False) -> str | None:
-        """As `ask`, for messages after a call and its result."""
         result = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": "1"}
         called = show_message(Turn(calls=(call,)))
         return self.ask(called, result, *messages, opening=opening)

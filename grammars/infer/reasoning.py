@@ -152,8 +152,6 @@ def _list_messages(chat: ProbedTemplate) -> Iterator[list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """The texts before and after a thought."""
-
     head: str
     tail: str
     # in front of the text of messages without a thought: of the user, the assistant

@@ -236,7 +236,6 @@ def _names_tool(text: str) -> bool:
 
 
 def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
-    """Yields the formats of calls that sentences describe, each with its sentence."""
     for statement in _STATEMENT.finditer(prompt):
         call = _read_keys(statement["rest"])
         closers = find_tags(statement["rest"])

@@ -109,7 +109,6 @@ def _find_unpaired_tag(text: str, format: Format, prompt: str) -> str:
 
 
 def _find_missing_sign(text: str) -> str:
-    """Returns a quote or a bracket without its counterpart, outside of tags."""
     plain = _ANY_TAG.sub("", text)
     if plain.count('"') % 2:
         return f"a quote is missing in {plain!r}"
@@ -149,7 +148,6 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
 
 
 def in_usual_style(format: Format) -> Format:
-    """Returns the format with JSON in the usual style."""
     nodes: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments | TaggedArguments):

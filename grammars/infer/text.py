@@ -152,15 +152,10 @@ def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
 def make_nodes(
     text: str, loose: Iterable[str] = (), *, opens: bool = False, opens_part: bool = False
 ) -> tuple[Fixed, ...]:
-    """Makes nodes of fixed text: tags become markers, everything else becomes literals.
-
-    Args:
-        loose: names of tags whose closers are literal.
-        opens: a call begins with this text, so its first node is a marker; raises a `DetectError`
-            if nothing in front could be one.
-        opens_part: this text follows the header of a message, and what is no call has another text
-            there: any words are a marker.
-    """
+    """Makes nodes of fixed text: tags become markers, except the closers of `loose` names;
+    everything else becomes literals. `opens`: a call begins with this text, so its first node is a
+    marker; raises a `DetectError` if none could be one. `opens_part`: it follows the header of a
+    message, and what is no call has another text there: any words are a marker."""
     nodes: list[Fixed] = []
     if opens and not re.match(TAG, text):
         opener = _read_opener(text, opens_part=opens_part)

@@ -31,8 +31,6 @@ _CLOSED_STRING = re.compile(r'"[\s}\]]*')
 
 @dataclass(frozen=True)
 class TurnEnding:
-    """The text after the calls, and the texts that end a turn."""
-
     after_calls: str  # before the end
     ends: tuple[str, ...]
     closer: str = ""  # of content

@@ -242,7 +242,6 @@ def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str
 
 
 def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
-    """Raises an error if calls begin with a text that the prompt has already written."""
     opener = format.opener
     if opener is not None and not state.lead and opener.text.strip() in prompt:
         message = f"the generation prompt has written {opener.text!r} already, which opens a call"

@@ -128,7 +128,6 @@ class CallReader:
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
     def _read_handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
-        """Reads name and id from a text without white space, up to a tag."""
         text = yield from self._buffer.take_while(
             lambda next: next != "<" and not next.isspace(), MAX_NAME_LENGTH
         )
@@ -209,7 +208,6 @@ def find_closers(format: Format) -> Closers:
 
 
 def _list_tags(format: Format, texts: Iterable[str]) -> tuple[str, ...]:
-    """Returns those of the texts that have a tag and open nothing, the longest first."""
     openers = (*format.openings, *format.content_openers, format.start)
     tags: list[str] = []
     for text in map(str.strip, texts):

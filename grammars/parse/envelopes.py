@@ -85,8 +85,6 @@ _TAG_WITH_NAME = re.compile(
 
 @dataclass(frozen=True)
 class WholeCall:
-    """A complete call in JSON."""
-
     name: str
     arguments: dict[str, Json]
     id: str | None
@@ -108,7 +106,6 @@ class CallWords:
         return ""
 
     def find_in_tag(self, tag: str) -> str:
-        """Returns the offered tool that a tag names; "": it names none."""
         match = _TAG_WITH_NAME.fullmatch(tag)
         return self.find_tool(match[1]) if match else ""
 
@@ -169,13 +166,9 @@ class WholeCalls:
 
 
 class EnvelopeReader:
-    """Reads the beginning of an envelope.
-
-    Args:
-        own: texts that open the model's own calls, which are no envelope.
-        whole: all text is there, so JSON is read up to its end, wherever its name stands. If not,
-            reading ends where the arguments begin, and after `MAX_HELD` characters.
-    """
+    """Reads the beginning of an envelope. `own`: texts that open the model's own calls, which are
+    none. `whole`: all text is there, so JSON is read up to its end, wherever its name stands; else
+    reading ends where the arguments begin, and after `MAX_HELD` characters."""
 
     def __init__(
         self,
@@ -332,7 +325,6 @@ class EnvelopeReader:
         return self._begin(wrappers, EnvelopeKind.TAG, name, format)
 
     def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[ForeignCall]:
-        """Reads up to the arguments of a function: JSON, or a declared keyword."""
         if (yield from self._buffer.next_visible()) == "{":
             return self._begin(
                 wrappers, EnvelopeKind.FUNCTION, name, wrap(wrappers, FUNCTION_OF_JSON)

@@ -17,12 +17,7 @@ from grammars.wire.format import CallNode, Format, JsonCall, spell_fixed
 
 
 class CallGroups:
-    """Reads calls and emits them.
-
-    Attributes:
-        begun: where the last call or the answer began, in characters of the turn.
-        ends: for each call, the offset of its end, in characters of the turn.
-    """
+    """Reads calls and emits them."""
 
     def __init__(
         self,
@@ -42,12 +37,11 @@ class CallGroups:
         self._others: ContentLines | None = None  # where calls in other envelopes may be
         self._is_open = False  # a call that is not complete has been emitted
         self.is_in_call = False
-        self.begun = 0
-        self.ends: list[int] = []
+        self.begun = 0  # where the last call or the answer began, in characters of the turn
+        self.ends: list[int] = []  # where each call ends, in characters of the turn
         self.use(format)
 
     def use(self, format: Format) -> None:
-        """Reads calls in this format from now on."""
         self.format = format
         self.reader = self.make_reader(format)
         self.openings = find_openings(format, recover=self._recover)
@@ -271,12 +265,8 @@ class CallGroups:
 
 
 class ContentLines:
-    """Reads the beginnings of lines.
-
-    Args:
-        tools: those whose calls are read, by name; none: no line begins an envelope.
-        recover: all text is there, so calls are read to their end.
-    """
+    """Reads the beginnings of lines. `tools`: those whose calls are read, by name; none: no line
+    begins an envelope. `recover`: all text is there, so calls are read to their end."""
 
     def __init__(
         self,
@@ -297,8 +287,8 @@ class ContentLines:
         self._unclosed: list[str] = []  # closers of envelopes, the next one last
         self._is_fenced = False  # inside a fence of Markdown
         self._blank_until = 0  # up to this position, lines are blank
-        self.found: ForeignCall | None = None
-        self.body_start = 0
+        self.found: ForeignCall | None = None  # a call at whose arguments reading stops
+        self.body_start = 0  # where content or calls begin, in characters
 
     @property
     def sees_envelopes(self) -> bool:

@@ -24,24 +24,17 @@ class PendingCalls:
 
 class TurnOutput:
     """Collects the events of one turn. `inline`: emit the reasoning block as content, with its
-    tags.
-
-    Attributes:
-        in_thoughts: in thoughts between tags that the format does not know.
-        wrapping: how the current content is written; None: it has no opener.
-        blank: white space that becomes content if more content follows; None: content has begun.
-        after_calls: the text that the template writes between calls and content; it is no content.
-        has_content: there is content, other than white space.
-    """
+    tags."""
 
     def __init__(self, *, inline: bool):
         self.in_block = False
-        self.in_thoughts = False
-        self.wrapping: Content | None = None
+        self.in_thoughts = False  # between tags that the format does not know
+        self.wrapping: Content | None = None  # how the current content is written
         self.count = 0
+        # White space that becomes content if more content follows; None: content has begun.
         self.blank: str | None = ""
-        self.after_calls = ""
-        self.has_content = False
+        self.after_calls = ""  # what the template writes before content there; it is none
+        self.has_content = False  # other than white space
         self.pending: PendingCalls | None = None
         self._inline = inline
         self._events: list[Event] = []
@@ -93,7 +86,6 @@ class TurnOutput:
         self.wrapping, self.blank = None, ""
 
     def begin_pending(self) -> None:
-        """Lets the events of calls wait from now on."""
         self.pending = PendingCalls(self.count, self.blank)
 
     def release(self) -> None:

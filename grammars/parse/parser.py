@@ -14,8 +14,6 @@ from grammars.wire.variants import MessageHeader
 
 
 class ContentReader:
-    """Reads what opens content."""
-
     def __init__(
         self, buffer: Buffer, output: TurnOutput, groups: CallGroups, reasoning: ReasoningReader
     ):

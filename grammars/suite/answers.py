@@ -11,12 +11,9 @@ NO_CALL = "a call is a pair of name and arguments, or an object with both"
 
 
 def write_answer(value: Any) -> dict[str, Any]:
-    """Returns what was read from a whole text, with the fields that the parser returns.
-
-    Args:
-        value: a list of calls; or an object or a dictionary with `content`, `calls` (or
-            `tool_calls`) and `reasoning`; or None, which is no calls. Else raises a `TypeError`.
-    """
+    """Returns what was read from a whole text, with the fields that the parser returns: of a list
+    of calls; of an object or a dictionary with `content`, `calls` (or `tool_calls`) and
+    `reasoning`; or of None, which is no calls. Raises a `TypeError` if it is none of these."""
     if value is None or isinstance(value, list | tuple):
         calls: Sequence[Any] = cast(Sequence[Any], value or ())
         return {"calls": [write_call(call) for call in calls]}
@@ -33,13 +30,9 @@ def write_answer(value: Any) -> dict[str, Any]:
 
 
 def write_deltas(value: Any) -> Iterator[dict[str, Any]]:
-    """Yields what was read from a chunk.
-
-    Args:
-        value: a delta, which has `content`, `reasoning` and `calls` (or `tool_calls`), each of them
-            with its `index` and a piece of its arguments; or text, which is content; or several
-            deltas; or None.
-    """
+    """Yields what was read from a chunk: of a delta, which has `content`, `reasoning` and `calls`
+    (or `tool_calls`), each of them with its `index` and a piece of its arguments; of text, which is
+    content; of several deltas; or of None."""
     if value is None:
         return
     if isinstance(value, str):

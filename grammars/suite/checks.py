@@ -127,7 +127,6 @@ def reads_tags_in_values(subject: CheckedParser, example: Example) -> None:
 
 
 def reads(subject: CheckedParser, written: Written) -> bool:
-    """Returns whether a parser reads a turn as it was meant."""
     try:
         compare_reading(subject, written)
     except ParserFailure:

@@ -51,13 +51,8 @@ class ParserRefusal(Exception):  # noqa: N818  an answer of a parser, and no err
 
 
 class BrokenParser(Exception):  # noqa: N818  as above
-    """The parser gives no answer, or an invalid one.
-
-    Args:
-        kind: of what is wrong, one of `ChangeKind`.
-        place: where it is wrong, or the error that ended the parser; failures at one place have one
-            cause.
-    """
+    """The parser gives no answer, or an invalid one; `kind`: one of `ChangeKind`. `place`: where,
+    or the error that ended the parser; failures at one place have one cause."""
 
     def __init__(self, message: str, kind: str = "form of the answer", place: str = ""):
         super().__init__(message)

@@ -88,14 +88,9 @@ text adds: deltas (objects with `content`, `reasoning` and `calls`, as behind a 
 
 
 class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
-    """A parser fails a check.
-
-    Args:
-        pieces: of the smallest failing text.
-        in_pieces: the text was fed to the parser, in one piece or in several.
-        is_refusal: the parser itself reported that it cannot read the text.
-        wanted, got: the expected and the actual result.
-    """
+    """A parser fails a check. `pieces`: of the smallest failing text; `in_pieces`: it was fed to
+    the parser, in one piece or in several; `is_refusal`: the parser itself reported that it cannot
+    read it."""
 
     check = ""
     """The name of the check, which enters it."""
@@ -264,13 +259,9 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
 def find_lost(
     text: str, reading: Reading, *, damaged: bool = False, tags: Sequence[str] = ()
 ) -> str | None:
-    """Finds a word that the reading has less or more often than the text.
-
-    Args:
-        damaged: calls may have an argument twice, of which one is read, or further members; these
-            are excused.
-        tags: of the format; the text on both sides of a tag may become a word.
-    """
+    """Finds a word that the reading has less or more often than the text. `damaged`: calls may have
+    an argument twice, of which one is read, or further members; these are excused. `tags`: of the
+    format; the text on both sides of a tag may become a word."""
     before, after = _count_words([text]), _count_words(reading.texts)
     longest_first = sorted(tags, key=len, reverse=True)
     joined = _count_words([re.sub("|".join(map(re.escape, longest_first)), "", text)])

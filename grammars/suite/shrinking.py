@@ -188,7 +188,6 @@ def _shorten(text: str) -> Iterator[str]:
 
 
 def _list_turns(turn: Turn, tools: Sequence[Tool]) -> Iterator[tuple[Turn, Sequence[Tool]]]:
-    """Yields simpler turns with the tools that they call."""
     for changed in _list_simpler(turn):
         yield changed, _call_only(changed, tools)
     yield turn, _call_only(turn, tools)
@@ -214,7 +213,6 @@ def _drop_unused(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
 
 
 def _list_renamed(turn: Turn) -> Iterator[Turn]:
-    """Yields the turn with a short name for a tool, or for an argument."""
     names = {name for call in turn.calls for name in (call.name, *call.arguments)}
     for name in sorted(one for one in names if len(one) > 1):
         short = next(one for one in _SHORT if one not in names)
