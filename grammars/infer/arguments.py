@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from statistics import mode
 from typing import Generic, TypeVar
@@ -54,13 +54,8 @@ _HARD = """it's "so" \\ `x`"""
 _TEXTS = (VALUES[0], _HARD, "ü\n")
 
 
-@cache
-def styles() -> tuple[JsonStyle, ...]:
-    """Returns the possible styles, the usual ones first."""
-    return tuple(_styles())
-
-
 def _styles() -> Iterator[JsonStyle]:
+    """Yields the possible styles, the usual ones first."""
     for is_sorted in (False, True):
         for ascii in (False, True):
             for key in (": ", ":"):
@@ -79,6 +74,9 @@ def _styles() -> Iterator[JsonStyle]:
                 yield JsonStyle(ascii=ascii, indent=indent, level=level)
 
 
+_STYLES = tuple(_styles())
+
+
 def _raw_styles(quote: str) -> Iterator[JsonStyle]:
     """Yields styles whose strings are raw text between special marks. Gemma 4 writes `<|"|>`."""
     raw = JsonStyle(quotes=(quote,), escapes=False)
@@ -93,7 +91,7 @@ def _raw_styles(quote: str) -> Iterator[JsonStyle]:
 def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
     """Returns the first known style that spells every value as given. `quote`: the text around a
     string; "": what JSON or Python write."""
-    known: Iterable[JsonStyle] = styles()
+    known: Iterable[JsonStyle] = _STYLES
     if quote not in ("", '"', "'"):
         known = _raw_styles(quote)
     for style in known:

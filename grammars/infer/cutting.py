@@ -117,10 +117,8 @@ class CallPair:
             second = self.second.extend(self.text, before=len(next_counted))
             pair = replace(pair, first=first, second=second)
             only = only.extend(one, before=len(counted))
-        rest, next_rest = (
-            split_numbers(one[only.end :]),
-            split_numbers(self.text[pair.second.end :]),
-        )
+        rest = split_numbers(one[only.end :])
+        next_rest = split_numbers(self.text[pair.second.end :])
         size = _find_count(rest, next_rest)
         counted, next_counted = ("".join(words[:size]) for words in (rest, next_rest))
         if size and only.is_whole and pair.amid.startswith(counted):
