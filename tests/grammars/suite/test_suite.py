@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[Callable[[Reading], Reading], str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_found(name: str) -> None:
     change, check = FAULTS[name]
-    checks = [one for one in CHECKS if one.__name__ == check]
+    checks = [one for one in CHECKS if one.name == check]
     chosen = settings(FEW, max_examples=30)
     found = find_failures(damage(change), HERMES, settings=chosen, checks=checks)
     assert [failure.check for failure in found] == [check]
