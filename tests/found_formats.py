@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from grammars.errors import DetectError
-from grammars.infer import inference, registered, shown
+from grammars.infer import find, inference, shown
 from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.find import find_format
 from grammars.infer.probes import Render
@@ -35,7 +35,7 @@ def find_stated(render: Render) -> Detection:
 
 
 def find_registered(render: Render, formats: Sequence[Format] = NATIVE) -> Format:
-    return registered.find_registered(probe(render), formats)
+    return find.find_registered(probe(render), formats)
 
 
 def find_reasoning(render: Render) -> Reasoning | None:

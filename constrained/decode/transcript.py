@@ -15,7 +15,7 @@ from constrained.decode.turn_part import TurnProgress
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
-from grammars.parse.answer_text import AnswerText
+from grammars.parse.output import AnswerText
 from grammars.schema.pointers import point_to
 from grammars.turn import (
     ArgumentsDelta,

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from statistics import mode
 from typing import Generic, TypeVar
@@ -16,13 +16,7 @@ from grammars.infer.probes import KEYS, VALUES
 from grammars.infer.text import TAG, common_prefix, common_suffix, drop_numbers, find_tag
 from grammars.schema.json_values import Json
 from grammars.spelling.styles import spell
-from grammars.wire.format import (
-    PYTHON,
-    JsonStyle,
-    KeywordArguments,
-    TaggedArguments,
-    TextWrapper,
-)
+from grammars.wire.format import PYTHON, JsonStyle, KeywordArguments, TaggedArguments, TextWrapper
 
 H = TypeVar("H", bound=TaggedArguments | KeywordArguments, covariant=True)
 
@@ -60,13 +54,8 @@ _HARD = """it's "so" \\ `x`"""
 _TEXTS = (VALUES[0], _HARD, "ü\n")
 
 
-@cache
-def styles() -> tuple[JsonStyle, ...]:
-    """Returns the possible styles, the usual ones first."""
-    return tuple(_styles())
-
-
 def _styles() -> Iterator[JsonStyle]:
+    """Yields the possible styles, the usual ones first."""
     for is_sorted in (False, True):
         for ascii in (False, True):
             for key in (": ", ":"):
@@ -85,6 +74,9 @@ def _styles() -> Iterator[JsonStyle]:
                 yield JsonStyle(ascii=ascii, indent=indent, level=level)
 
 
+_STYLES = tuple(_styles())
+
+
 def _raw_styles(quote: str) -> Iterator[JsonStyle]:
     """Yields styles whose strings are raw text between special marks. Gemma 4 writes `<|"|>`."""
     raw = JsonStyle(quotes=(quote,), escapes=False)
@@ -97,14 +89,9 @@ def _raw_styles(quote: str) -> Iterator[JsonStyle]:
 
 
 def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
-    """Returns the first known style in which every value is spelled as given; None if there is
-    none.
-
-    Args:
-        pairs: values, each with its spelling.
-        quote: the text around a string; "": what JSON or Python write.
-    """
-    known: Iterable[JsonStyle] = styles()
+    """Returns the first known style that spells every value as given. `quote`: the text around a
+    string; "": what JSON or Python write."""
+    known: Iterable[JsonStyle] = _STYLES
     if quote not in ("", '"', "'"):
         known = _raw_styles(quote)
     for style in known:
@@ -114,11 +101,7 @@ def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
 
 
 def require_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle:
-    """As `find_style`.
-
-    Raises:
-        DetectError: there is no such style.
-    """
+    """As `find_style`, but raises a `DetectError` if there is no such style."""
     style = find_style(*pairs, quote=quote)
     if style is None:
         raise DetectError(f"values are written in an unknown way: {pairs[0][1]!r}")
@@ -126,11 +109,8 @@ def require_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle:
 
 
 def decode_string(string: str) -> str:
-    """Returns the text of a JSON string that is spelled as most encoders do.
-
-    Raises:
-        DetectError: it is not a string, or is spelled in another way.
-    """
+    """Returns the text of a JSON string that is spelled as most encoders do. Raises a `DetectError`
+    if it is not a string, or is spelled in another way."""
     try:
         text = json.loads(string)
     except ValueError:
@@ -142,8 +122,7 @@ def decode_string(string: str) -> str:
 
 @dataclass(frozen=True)
 class WrittenOut(Generic[H]):
-    """Arguments that are written one by one, the fixed text in front of them, and the rest of the
-    call."""
+    """Arguments that are written one by one, with the text before them and the rest of the call."""
 
     before: str
     hole: H
@@ -151,21 +130,13 @@ class WrittenOut(Generic[H]):
 
 
 def are_sorted(write_call: WriteCall) -> bool:
-    """Returns whether the template sorts arguments by their keys."""
     text = write_call({KEYS[1]: VALUES[1], KEYS[0]: VALUES[0]})
     return text.find(VALUES[0]) < text.find(VALUES[1])
 
 
 def infer_tagged(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
-    """Infers the tags around arguments.
-
-    Args:
-        write_call: writes a call with given arguments.
-        suffix: the text after the last value, to the end of the call.
-
-    Raises:
-        DetectError: the texts have no such tags.
-    """
+    """Infers the tags around arguments; raises a `DetectError` if there are none. `suffix`: the
+    text after the last value, to the end of the call."""
     wrapper = _find_wrapper(write_call, suffix)
     if wrapper is None:
         return _infer_plain(write_call, suffix)
@@ -193,9 +164,10 @@ def _find_wrapper(write_call: WriteCall, suffix: str) -> TextWrapper | None:
 
 
 def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArguments]:
-    """Infers the tags if strings are written between them without a wrapper."""
     head, opener, close = _read_tags(write_call, suffix)
-    end, rest = _cut_end(suffix[len(close) :])
+    end, rest = suffix[len(close) :], ""
+    if tag := find_tag(end):
+        end, rest = end[: tag.end()], end[tag.end() :]
     before = head.removesuffix(opener)
     close, found, close_key = close.partition(KEYS[0])
     values = _Values(write_call, head + KEYS[0], suffix)
@@ -214,15 +186,18 @@ def _infer_plain(write_call: WriteCall, suffix: str) -> WrittenOut[TaggedArgumen
         close_key=close_key if found else None,
         sorted_keys=are_sorted(write_call),
     )
-    empty = _read_empty(write_call({}), before=before, rest=rest)
-    if empty != end:
+    text = write_call({})
+    if not text.startswith(before) or not text.endswith(rest):
+        raise DetectError(f"a call without arguments is written in another way: {text!r}")
+    empty = text[len(before) : len(text) - len(rest)]
+    if empty != end:  # DeepSeek V4 adds a line break
         hole = replace(hole, empty=empty)
     return WrittenOut(before, hole, rest)
 
 
 def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
-    """Returns the text in front of the first key, the part of it that opens an argument, and the
-    text that closes an argument."""
+    """Returns the text in front of the first key, the part of it that opens an argument, and its
+    closer."""
     one = write_call({KEYS[0]: VALUES[0]})
     two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
     head = one.partition(KEYS[0])[0]
@@ -236,7 +211,8 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
     if not close:  # the name is closed as each value is: `{name}\n\arg{key}{value}\n`
-        close = _find_first_run(common_prefix(middle, suffix))
+        found = re.match(rf"{TAG}|\S+(?=\s)", common_prefix(middle, suffix))
+        close = found[0] if found else ""
         opener = middle.removeprefix(close)
     if not opener:  # a key stands at the beginning of a line
         close, opener = close.rstrip(), close[len(close.rstrip()) :]
@@ -253,37 +229,10 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     return head, opener, close
 
 
-def _find_first_run(text: str) -> str:
-    """Returns the first tag of a text; or what it begins with, up to the white space in it."""
-    found = re.match(rf"{TAG}|\S+(?=\s)", text)
-    return found[0] if found else ""
-
-
-def _cut_end(text: str) -> tuple[str, str]:
-    """Splits off the text that closes the arguments, up to the first tag. Returns it and the
-    rest."""
-    tag = find_tag(text)
-    end = tag.end() if tag else len(text)
-    return text[:end], text[end:]
-
-
-def _read_empty(text: str, *, before: str, rest: str) -> str:
-    """Returns the text that a call without arguments has instead of them. (DeepSeek V4 adds a line
-    break.)"""
-    if not text.startswith(before) or not text.endswith(rest):
-        raise DetectError(f"a call without arguments is written in another way: {text!r}")
-    return text[len(before) : len(text) - len(rest)]
-
-
 @dataclass(frozen=True)
 class _Values:
-    """Calls with one argument, of each type.
-
-    Args:
-        write_call: writes a call with given arguments.
-        head: the text in front of the value, its key included.
-        suffix: the text after the value.
-    """
+    """Calls with one argument. `head`: the text before the value, its key included; `suffix`: after
+    it."""
 
     write_call: WriteCall
     head: str
@@ -314,7 +263,6 @@ class _Values:
         return tuple(dict.fromkeys([own, word]))
 
     def read_kinds(self) -> dict[str, str]:
-        """Returns the text between the key and a value, for each type."""
         found: dict[str, str] = {}
         for kind, (value, spellings) in _SCALARS.items():
             text = self.find(value)
@@ -336,13 +284,10 @@ class _Values:
         raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
 
     def read_style(self) -> JsonStyle:
-        """Returns the style in which lists and objects are spelled."""
-        values = (ARRAY, OBJECT)
-        return require_style(*((value, self.cut_value(value)[1]) for value in values))
+        return require_style(*((value, self.cut_value(value)[1]) for value in (ARRAY, OBJECT)))
 
 
 def _find_ending(text: str, endings: Iterable[str]) -> str:
-    """Returns the first of these endings that the text has."""
     for ending in endings:
         if text.endswith(ending):
             return ending
@@ -351,11 +296,7 @@ def _find_ending(text: str, endings: Iterable[str]) -> str:
 
 def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
     """Returns the text after a key, the name of each type that follows, and the text after that
-    name.
-
-    Args:
-        between: the text between the key and a value, for each type.
-    """
+    name. `between`: the text between the key and a value, for each type."""
     # DeepSeek V3.2 writes `string="true"` or `string="false"` after each key; most write nothing.
     texts = list(between.values())
     if len(set(texts)) == 1:
@@ -379,14 +320,8 @@ def infer_keyword_arguments(
 ) -> WrittenOut[KeywordArguments] | NoFormat | None:
     """Infers the texts around keyword arguments: those of a call in Python, `name(key=value, ...)`,
     and of other lists in which the end of each value is clear from the value itself. None if it is
-    no such list; no format if it may be one whose values are spelled in an unknown way.
-
-    Args:
-        write_call: writes a call with given arguments.
-
-    Raises:
-        DetectError: it looks like Python, but its values are spelled in an unknown way.
-    """
+    no such list; no format if it may be one whose values are spelled in an unknown way; a
+    `DetectError` if that looks like Python."""
     one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
     if one is None:
         return None
@@ -428,7 +363,6 @@ def infer_keyword_arguments(
 
 
 def _read_styles(values: _Values) -> tuple[JsonStyle, JsonStyle, JsonStyle | None]:
-    """Returns the styles of values, of objects, and of strings, if that is another one."""
     literals = [(literal, values.spell(literal)) for literal in (ARRAY, True, False, None)]
     style = require_style(*literals)
     objects = require_style((OBJECT, values.spell(OBJECT)))

@@ -1,5 +1,4 @@
-"""Makes the nodes of a call of the text that a template writes for it: its holes, and the numbers
-that count calls."""
+"""Makes the nodes of a call of the text that a template writes for it."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,6 @@ from grammars.wire.format import (
     Format,
     JsonArguments,
     JsonCall,
-    JsonStyle,
     KeywordArguments,
     Literal,
     Name,
@@ -59,12 +57,8 @@ _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Returns the pieces of the first call, with the numbers that count calls cut out of fixed
-    text.
-
-    Raises:
-        DetectError: the texts of two calls differ in another way.
-    """
+    """Returns the pieces of the first call, with the numbers that count calls cut out of the
+    text."""
     if [piece.kind for piece in first] != [piece.kind for piece in second]:
         raise DetectError("two calls are not written alike")
     pieces: list[Piece] = []
@@ -97,8 +91,7 @@ def _cut_counters(first: str, second: str) -> Iterator[Piece]:
 
 
 def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Returns the nodes. If the counter and the name are one word, the counter becomes an id with
-    the name."""
+    """Makes the counter an id with the name, where the two are one word."""
     described = list(nodes)
     for i, node in enumerate(nodes):
         if isinstance(node, CallIndex):
@@ -126,16 +119,11 @@ def _list_words(nodes: Iterable[Node]) -> list[str]:
 
 
 def _take_word(words: Iterable[str]) -> list[str]:
-    """Returns the words up to white space or a quote."""
     return list(takewhile(lambda word: not word.isspace() and word not in ("'", '"'), words))
 
 
 def build_call(calls: WrittenCalls) -> tuple[Node, ...]:
-    """Returns the nodes of a call.
-
-    Raises:
-        DetectError: no node describes a part of the call.
-    """
+    """Returns the nodes of a call; raises a `DetectError` if none describes a part of it."""
     prefix, suffix = calls.layout.prefix, calls.suffix
     pieces = list(calls.only.pieces)
     if calls.pair:
@@ -180,7 +168,10 @@ def _make_hole(piece: Piece, calls: WrittenCalls, written: WrittenOut[_Arguments
         case "call":
             return _read_json_call(calls)
         case "arguments":
-            return JsonArguments(_read_style(calls))
+            call, text = _write_rich_call(calls)
+            found = find_member(calls.only.arguments.text, KEYS[0], VALUES[0], start=0)
+            quote = found["quote"] if found else ""
+            return JsonArguments(require_style((call.arguments, text), quote=quote))
         case "encoded":
             call, text = _write_rich_call(calls)
             style = require_style((call.arguments, decode_string(text)))
@@ -199,13 +190,8 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 
 def _cut_arguments(calls: WrittenCalls, call: ToolCall, gap: int = 0, suffix: str = "") -> str:
-    """Returns what the template writes for another call between the texts in front of the arguments
-    of the single call and after them.
-
-    Args:
-        gap: how many characters in front of the arguments belong to them.
-        suffix: the text after the arguments that belongs to them.
-    """
+    """Returns what the template writes for the arguments of another call, with the `gap` characters
+    in front of them, up to the text that follows their `suffix`."""
     chat, layout, only = calls.chat, calls.layout, calls.only
     one, text = chat.read(Turn(calls=(chat.call,))), chat.read(Turn(calls=(call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
@@ -220,12 +206,6 @@ def _write_rich_call(calls: WrittenCalls) -> tuple[ToolCall, str]:
     """Returns a call with arguments of all types, and the text of the piece with the arguments."""
     (call,) = calls.chat.calls(RICH)
     return call, _cut_arguments(calls, call)
-
-
-def _read_style(calls: WrittenCalls) -> JsonStyle:
-    call, text = _write_rich_call(calls)
-    found = find_member(calls.only.arguments.text, KEYS[0], VALUES[0], start=0)
-    return require_style((call.arguments, text), quote=found["quote"] if found else "")
 
 
 def _read_json_call(calls: WrittenCalls) -> JsonCall:
@@ -248,12 +228,8 @@ def _read_json_call(calls: WrittenCalls) -> JsonCall:
 
 
 def _read_object(text: str) -> dict[str, Json]:
-    """Reads the members of a call that is one object.
-
-    Raises:
-        DetectError: the text is not a JSON object. Templates that put arguments together by hand
-            write JSON as long as a value is a text.
-    """
+    """Reads the members of a call that is one object. Templates that put arguments together by hand
+    write JSON only as long as a value is a text."""
     try:
         members = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -264,11 +240,6 @@ def _read_object(text: str) -> dict[str, Json]:
 
 
 def _find_key(members: Mapping[str, Json], value: Json) -> str:
-    """Returns the key of a member with this value.
-
-    Raises:
-        DetectError: there is none.
-    """
     for key, member in members.items():
         if member == value:
             return key
@@ -290,13 +261,9 @@ def _read_id(key: str, value: Json, *, call: ToolCall, calls: WrittenCalls) -> C
 
 
 def _read_written_out(calls: WrittenCalls, gap: int, end: str) -> WrittenOut[_Arguments]:
-    """Returns the arguments of a call in Python, or between tags.
-
-    Args:
-        calls: with the call.
-        gap: how many characters stand between the name and them.
-        end: the text after them, to the end of the call or to the name that closes it.
-    """
+    """Returns the arguments in Python, or between tags. `gap`: how many characters stand between
+    the name and them; `end`: the text after them, to the end of the call or the name that closes
+    it."""
 
     def write_call(arguments: Mapping[str, Json]) -> str:
         (call,) = calls.chat.calls(arguments)
@@ -326,18 +293,18 @@ def _refuse_growing_value(calls: WrittenCalls) -> None:
 
 
 def find_counting(chat: ProbedTemplate, format: Format) -> Format:
-    """Returns the format with the template's way to count the calls of a second turn.
-
-    Raises:
-        DetectError: it counts them in neither way.
-    """
+    """Returns the format with the template's way to count the calls of a second turn. Raises a
+    `DetectError` if it counts them in neither way."""
     anew = replace(format, call=tuple(map(_count_anew, format.call)))
     if anew == format:
         return format
     first, second = (
         ToolCall(NAMES[0], {KEYS[0]: VALUES[i]}, id=chat.scheme(NAMES[0], i)) for i in range(2)
     )
-    text = _show_turns(chat, first, second)
+    again, two = {"role": "user", "content": AGAIN}, show_message(Turn(calls=(second,)))
+    text = chat.ask_after_result(first, two)
+    if text is None:  # it refuses two turns without a question between them
+        text = chat.ask_after_result(first, again, two)
     if text is None:
         return format
     for candidate in (format, anew):
@@ -345,14 +312,6 @@ def find_counting(chat: ProbedTemplate, format: Format) -> Format:
         if written and written in text:
             return candidate
     raise DetectError(f"calls of a second turn are counted in an unknown way: {text!r}")
-
-
-def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str | None:
-    """Renders two turns of one call each, with a question between them or without. None if the
-    template refuses both."""
-    again, two = {"role": "user", "content": AGAIN}, show_message(Turn(calls=(second,)))
-    text = chat.ask_after_result(first, two)
-    return chat.ask_after_result(first, again, two) if text is None else text
 
 
 def _count_anew(node: Node) -> Node:

@@ -1,5 +1,4 @@
-"""Cuts the calls out of what a template writes: where each begins and ends, its pieces, and the
-fixed texts around them."""
+"""Cuts the calls out of what a template writes."""
 
 import json
 import re
@@ -10,12 +9,12 @@ from typing import Literal as OneOf
 
 from grammars.errors import DetectError
 from grammars.infer.arguments import find_style
-from grammars.infer.content import find_closer, find_end, read_content
-from grammars.infer.probes import KEYS, VALUES, ProbedTemplate
+from grammars.infer.probes import AGAIN, KEYS, TEXT, USER, VALUES, ProbedTemplate, show_message
 from grammars.infer.text import (
     common_prefix,
     common_suffix,
     drop_numbers,
+    find_tag,
     find_tags,
     leading_space,
     split_numbers,
@@ -43,8 +42,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Cut:
-    """A call that was found in a text, from its first hole to its last: its bounds and its
-    pieces."""
+    """A call that was found in a text, from its first hole to its last."""
 
     start: int
     end: int
@@ -52,7 +50,6 @@ class Cut:
 
     @property
     def arguments(self) -> Piece:
-        """The piece with the arguments."""
         return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
 
     @property
@@ -76,15 +73,8 @@ class Cut:
 
 
 def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = False) -> Cut | None:
-    """Finds a call after `start`. Returns None if its name or its argument is not in the text.
-
-    Args:
-        text: what the template writes.
-        call: a call with one argument, a text.
-        start: an offset.
-        one_by_one: the arguments are in the braces of an object that is not JSON, and are read one
-            by one.
-    """
+    """Finds a call of one argument, a text, after `start`. `one_by_one`: the arguments are in the
+    braces of an object that is not JSON, and are read one by one."""
     arguments = _find_arguments(text, call, start, one_by_one=one_by_one)
     if arguments is None:
         return None
@@ -104,12 +94,7 @@ def cut_call(text: str, call: ToolCall, start: int = 0, *, one_by_one: bool = Fa
 
 @dataclass(frozen=True)
 class CallPair:
-    """A turn of two calls.
-
-    Args:
-        text: what the template writes.
-        first, second: the calls in there.
-    """
+    """A turn of two calls."""
 
     text: str
     first: Cut
@@ -117,17 +102,12 @@ class CallPair:
 
     @property
     def amid(self) -> str:
-        """The text between the two calls."""
         return self.text[self.first.end : self.second.start]
 
     def take_counters(self, one: str, only: Cut) -> tuple["CallPair", Cut]:
-        """Returns the pair and the single call, each with the text up to the number that counts
-        calls, where that stands in front of the first hole or behind the last one.
-
-        Args:
-            one: a turn with the single call.
-            only: that call.
-        """
+        """Returns the pair, and the single call `only` of the turn `one`, each with the text up to
+        the number that counts calls, where that stands in front of the first hole or behind the
+        last one."""
         pair = self
         head, amid = split_numbers(self.text[: self.first.start]), split_numbers(self.amid)
         size = _find_count(head[::-1], amid[::-1])
@@ -137,10 +117,8 @@ class CallPair:
             second = self.second.extend(self.text, before=len(next_counted))
             pair = replace(pair, first=first, second=second)
             only = only.extend(one, before=len(counted))
-        rest, next_rest = (
-            split_numbers(one[only.end :]),
-            split_numbers(self.text[pair.second.end :]),
-        )
+        rest = split_numbers(one[only.end :])
+        next_rest = split_numbers(self.text[pair.second.end :])
         size = _find_count(rest, next_rest)
         counted, next_counted = ("".join(words[:size]) for words in (rest, next_rest))
         if size and only.is_whole and pair.amid.startswith(counted):
@@ -174,8 +152,7 @@ def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str]
 
 
 def _find_json(text: str, start: int, opener: str) -> Iterator[tuple[Json, int, int]]:
-    """Yields the JSON values in a text from `start` on, outer ones first, with their bounds, that
-    begin with a pattern."""
+    """Yields the JSON values from `start` on that begin with a pattern, with their bounds."""
     decoder = json.JSONDecoder()
     for place in re.compile(opener).finditer(text, start):
         try:
@@ -187,8 +164,6 @@ def _find_json(text: str, start: int, opener: str) -> Iterator[tuple[Json, int, 
 
 @dataclass(frozen=True)
 class _Hole:
-    """The bounds of a hole's text."""
-
     kind: Kind
     start: int
     end: int
@@ -230,7 +205,9 @@ def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> boo
         return False
     name, arguments = values.index(call.name), values.index(call.arguments)
     others = [value for i, value in enumerate(values) if i not in (name, arguments)]
-    is_id = all(value == call.id or _is_number(value) for value in others)
+    is_id = all(
+        value == call.id or (isinstance(value, str) and value.isdecimal()) for value in others
+    )
     is_ordered = arguments == name + 1 and len(others) <= 1
     return is_ordered and is_id and find_style((dict(written), text)) is not None
 
@@ -238,10 +215,6 @@ def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> boo
 def _writes_id(text: str, call: ToolCall) -> bool:
     # If an id contains the name, the name is searched.
     return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, str) and value.isdecimal()
 
 
 def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
@@ -264,28 +237,21 @@ def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -
 
 @dataclass(frozen=True)
 class CallLayout:
-    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
+    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`."""
 
-    Args:
-        rest: the text after the last call: the text that closes the calls, and the end of the turn.
-        lead: the beginning of the first call, which the generation prompt has written.
-        several: the texts around two calls, if they are others than those around one.
-        opens_part: a call begins right after the header of a message that all parts of a turn have,
-            and content there begins with a text of its own.
-    """
-
-    rest: str
+    rest: str  # what closes the calls, and the end of the turn
     opening: str = ""
     prefix: str = ""
     suffix: str = ""
     between: str = ""
-    lead: str = ""
-    several: "CallLayout | None" = None
+    lead: str = ""  # the beginning of the first call, which the generation prompt has written
+    several: "CallLayout | None" = None  # around two calls, if others than around one
+    # A call begins right after the header of a message that all parts of a turn have, and content
+    # there begins with a text of its own.
     opens_part: bool = False
 
     def without_lead(self, *, opens_part: bool) -> "CallLayout":
-        """Returns the layout with the text of the generation prompt between two calls instead of in
-        a call."""
+        """Returns the layout with the lead between two calls instead of in a call."""
         return replace(
             self,
             prefix=self.prefix.removeprefix(self.lead),
@@ -298,20 +264,10 @@ class CallLayout:
 def find_layout(
     one: tuple[str, str], two: tuple[str, str], amid: str, *, header: str, end: str
 ) -> CallLayout:
-    """Separates a call's own text from the text around all calls.
-
-    Args:
-        one: the text in front of the first hole of a call alone, and after its last one.
-        two: the same of two calls.
-        amid: the text between two calls' holes.
-        header: what opens the turn; "" if the texts around two calls are others.
-        end: what ends a turn of content; "" if that is not known. It is not a part of a call,
-            because a model that ends its turn there writes nothing after it.
-
-    Raises:
-        DetectError: the texts around two calls are others, and nothing opens them that does not
-            open one.
-    """
+    """Separates a call's own text from the text around all calls. `one`, `two`: the texts around
+    the holes of a call alone, and of two calls; `amid`: between the two; `header`: what opens the
+    turn, "" if the texts around two calls are others; `end`: what ends a turn of content. It is no
+    part of a call, because a model that ends its turn there writes nothing after it."""
     head, after = one
     prefix = common_suffix(header + head, header + two[0], amid).lstrip()
     lead = ""
@@ -345,8 +301,8 @@ def find_layout(
 
 
 def _begins_part(lead: str, header: str) -> bool:
-    """Returns whether the text at the end of a header is not the end of a word between signs, or of
-    another text: nothing precedes it, or a line break, or a tag."""
+    """Whether the text at the end of a header is not the end of a word between signs, or of another
+    text."""
     before = header.removesuffix(lead)
     tags = find_tags(before)
     return not before or before.endswith("\n") or bool(tags and before.endswith(tags[-1]))
@@ -354,27 +310,18 @@ def _begins_part(lead: str, header: str) -> bool:
 
 @dataclass(frozen=True)
 class WrittenCalls:
-    """A turn with one call and a turn with two calls, as the template writes them.
+    """A turn with one call and a turn with two calls, as the template writes them."""
 
-    Args:
-        chat: the template; its lead is that of the layout.
-        one, two: the turns.
-        only: the call in `one`.
-        pair: the calls in `two`; None if they are not both there.
-        layout: the fixed texts around calls.
-        gap: the white space in front of calls, if the prompt has already written all of the header
-            that every message of the role has; None: it has not.
-        closing: the text after the last call; after the only one it is part of the call.
-    """
-
-    chat: ProbedTemplate
+    chat: ProbedTemplate  # its lead is that of the layout
     one: str
     two: str
-    only: Cut
-    pair: CallPair | None
+    only: Cut  # the call in `one`
+    pair: CallPair | None  # the calls in `two`; None if they are not both there
     layout: CallLayout
+    # The white space in front of calls, if the prompt has already written all of the header that
+    # every message of the role has; None: it has not.
     gap: str | None = None
-    closing: str = ""
+    closing: str = ""  # the text after the last call; after the only one it is part of the call
 
     @property
     def first(self) -> str:
@@ -389,25 +336,19 @@ class WrittenCalls:
 
 
 def probe_calls(chat: ProbedTemplate) -> tuple[ToolCall, ...]:
-    """Returns the two calls that are cut."""
     return chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
 
 
 def read_calls(chat: ProbedTemplate, *, one_by_one: bool) -> WrittenCalls:
-    """Reads a turn of one call and a turn of two.
-
-    Args:
-        chat: the template.
-        one_by_one: arguments are read one by one, although they are in braces.
-
-    Raises:
-        DetectError: no call is found, or the two differ.
-    """
+    """Reads a turn of one call and a turn of two; raises a `DetectError` if none is found, or they
+    differ. `one_by_one`: arguments are read one by one, although they are in braces."""
     first, second = probe_calls(chat)
     one = chat.read(Turn(calls=(first,)))
     only = cut_call(one, first, one_by_one=one_by_one)
+    if only is None and KEYS[0] not in one:
+        raise DetectError(f"calls do not name their arguments as the schemas do: {one!r}")
     if only is None:
-        raise DetectError(_explain_no_call(one))
+        raise DetectError(f"neither JSON nor tags with values in {one!r}")
     if first.id and one.count(first.id) > 1:
         message = "the id of a call is written twice, and no grammar can compare the two"
         raise DetectError(f"{message}: {one!r}")
@@ -435,8 +376,7 @@ def _lay_out(chat: ProbedTemplate, one: str, only: Cut, pair: CallPair | None) -
 
 
 def _take_lead(calls: WrittenCalls) -> WrittenCalls:
-    """Decides whether the text that the prompt has written belongs to a call, or stands between two
-    calls."""
+    """Decides whether the lead belongs to a call, or stands between two calls."""
     gap, lead = _find_gap(calls), calls.layout.lead
     led = replace(calls.chat, lead=lead)
     opener = read_content(led).opener
@@ -460,8 +400,69 @@ def _find_gap(calls: WrittenCalls) -> str | None:
     return layout.lead[len(header) :] if is_gap else None
 
 
-def _explain_no_call(text: str) -> str:
-    """Says why no call was found in what the template writes for one."""
-    if KEYS[0] not in text:
-        return f"calls do not name their arguments as the schemas do: {text!r}"
-    return f"neither JSON nor tags with values in {text!r}"
+HARD_TEXT = 'PROBE "quoted" \\ <b>\n\n- ü'
+"""An answer that a template may spell in another way."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A turn of content without calls: the text that opens it, and everything after it."""
+
+    opener: str
+    tail: str
+    escaped: bool = False  # the content is in a JSON string
+    ascii: bool = False  # there, characters beyond ASCII are escaped
+
+
+def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
+    """Returns the text that ends a turn; "" if there is none. `closer`: the part of the tail that
+    closes the content.
+
+    If there are several tags before a next message, it is the last one that also ends the user's
+    messages, or else the last one. (Some templates, such as Phi's, write another tag at the end of
+    a conversation.)
+    """
+    ending = tail.removeprefix(closer)
+    tags = find_tags(common_prefix(find_following(chat).removeprefix(closer), ending))
+    of_user = find_tags(chat.ask() or "")
+    if usual := [tag for tag in tags if tag in of_user]:
+        return usual[-1]
+    return tags[-1] if tags else "".join(find_ends(ending))
+
+
+def find_closer(tail: str, opener: str) -> str:
+    """Returns the text that closes content: the first of several tags after it, if it is opened; or
+    ""."""
+    tags = find_tags(tail)
+    return tail[: tail.index(tags[0]) + len(tags[0])] if opener and len(tags) > 1 else ""
+
+
+def find_ends(text: str) -> tuple[str, ...]:
+    """Returns the texts that can end a turn: the first tag after its content, or all of that text
+    if it has no tag. What follows the tag belongs to the next turn."""
+    tag = find_tag(text)
+    end = tag[0] if tag else text.strip()
+    return (end,) if end else ()
+
+
+def find_following(chat: ProbedTemplate) -> str:
+    """Returns the end of turn that a template writes in front of the next message's header, or
+    ""."""
+    text = chat.ask(show_message(Turn(TEXT)), {"role": "user", "content": AGAIN}) or ""
+    after = text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
+    header = chat.render(with_tools=False, opening=True).partition(USER)[0]
+    return after.removesuffix(common_suffix(after, header))
+
+
+def read_content(chat: ProbedTemplate) -> Plain:
+    """Returns the texts around content; raises a `DetectError` if the template writes none."""
+    opener, found, tail = chat.read(Turn(TEXT)).partition(TEXT)
+    if not found:
+        raise DetectError("the chat template writes no content")
+    is_quoted = opener.endswith('"') and tail.startswith('"')
+    hard = chat.body(Turn(HARD_TEXT)) if is_quoted else None
+    for ascii in (False, True):
+        escaped = json.dumps(HARD_TEXT, ensure_ascii=ascii)[1:-1]
+        if hard is not None and opener + escaped + tail in hard:
+            return Plain(opener, tail, escaped=True, ascii=ascii)
+    return Plain(opener, tail)

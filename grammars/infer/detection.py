@@ -12,8 +12,6 @@ T = TypeVar("T")
 
 
 class Origin(StrEnum):
-    """Where a format comes from."""
-
     INFERRED = "inferred"
     REGISTERED = "registered"
     SHOWN = "shown"
@@ -23,33 +21,23 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """A rendered text, and what was inferred from it.
+    """A rendered text, and what was inferred from it."""
 
-    Args:
-        probe: what is special about the conversation.
-        text: the assistant's turn, as the template writes it.
-        conclusion: the inferred fact.
-    """
-
-    probe: str
-    text: str
+    probe: str  # what is special about the conversation
+    text: str  # the assistant's turn, as the template writes it
     conclusion: str
 
 
 @dataclass(frozen=True)
 class Detection:
-    """The format of a template, its origin, and the reason.
-
-    Args:
-        slip: what is malformed in the calls that the template itself writes; "" if nothing is.
-        drops_thoughts: the template writes thoughts in no known way: the format has none, and
-            prompts have to leave them out.
-    """
+    """The format of a template, its origin, and the reason."""
 
     format: Format
     origin: Origin
     evidence: tuple[Evidence, ...]
-    slip: str = ""
+    slip: str = ""  # what is malformed in the calls that the template itself writes
+    # The template writes thoughts in no known way: the format has none, and prompts have to leave
+    # them out.
     drops_thoughts: bool = False
 
 

@@ -12,13 +12,7 @@ from functools import partial
 
 from grammars.errors import DetectError
 from grammars.infer.calls import build_call, find_counting
-from grammars.infer.cutting import (
-    CallLayout,
-    WrittenCalls,
-    find_member,
-    probe_calls,
-    read_calls,
-)
+from grammars.infer.cutting import CallLayout, WrittenCalls, find_member, probe_calls, read_calls
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, distinct_id, plain_id
 from grammars.infer.slips import find_slip, in_usual_style
@@ -84,12 +78,6 @@ def _infer(chat: ProbedTemplate) -> Detection | NoFormat:
 
 
 def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
-    """Reads the calls, then the rest of a turn, puts both together, and tries the format.
-
-    Args:
-        chat: the template.
-        one_by_one: see `read_calls`.
-    """
     calls = read_calls(chat, one_by_one=one_by_one)
     turn = read_turn(calls)
     calls = replace(calls, closing=turn.ending.after_calls.rstrip())
@@ -110,40 +98,26 @@ def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
     return Detection(format, Origin.INFERRED, evidence, drops_thoughts=bool(unread))
 
 
-def _refuse_counted_ids(format: Format) -> None:
-    """Refuses calls in Python whose numbers are ids: their grammar does not count, so two calls
-    could have the same id."""
-    counts = [node for node in format.call if isinstance(node, CallIndex) and node.id]
-    if counts and isinstance(format.hole, KeywordArguments):
-        raise DetectError("calls in Python are counted over the conversation")
-
-
 def _finish_format(chat: ProbedTemplate, written: Format, *, measured: bool) -> Format:
-    """Returns the format under the name of an equal known one, or with the way to count calls.
-
-    Args:
-        measured: see `name_format`.
-
-    Raises:
-        DetectError: the calls are counted in an unknown way.
-    """
+    """Returns the format under the name of an equal known one, or with the way to count calls."""
     format = name_format(written, measured=measured)
     if format.name == written.name:  # known formats include counting
         format = find_counting(chat, format)
-    _refuse_counted_ids(format)
-    return _loosen(format) if _has_stray_blanks(format) else format
-
-
-def _has_stray_blanks(format: Format) -> bool:
-    """Returns whether several blanks stand beside a marker, in one line. They are of the source of
-    the template, with blanks around each of its statements, and the model may not write them."""
-    nodes = (*format.opening, *format.call, *format.closing)
-    texts = [node.text for node in nodes if isinstance(node, Literal)]
-    return any(len(text) > 1 and not text.strip(" ") for text in (*texts, format.between))
+    counts = [node for node in format.call if isinstance(node, CallIndex) and node.id]
+    if counts and isinstance(format.hole, KeywordArguments):
+        # Their grammar does not count, so two calls could have the same id.
+        raise DetectError("calls in Python are counted over the conversation")
+    return _loosen(format)
 
 
 def _loosen(format: Format) -> Format:
-    """Returns the format in which the model chooses the white space around JSON."""
+    """Lets the model choose the white space around JSON if several blanks stand beside a marker, in
+    one line. They are of the source of the template, with blanks around each of its statements, and
+    the model may not write them."""
+    nodes = (*format.opening, *format.call, *format.closing)
+    texts = [node.text for node in nodes if isinstance(node, Literal)]
+    if not any(len(text) > 1 and not text.strip(" ") for text in (*texts, format.between)):
+        return format
     call: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments):
@@ -153,16 +127,15 @@ def _loosen(format: Format) -> Format:
 
 
 def _describe_parts(calls: WrittenCalls, turn: TurnTexts, format: Format) -> Iterator[Evidence]:
-    """Yields what was inferred from turns of content, of calls, and of both."""
     plain, mixed = turn.plain, turn.mixed
     yield Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format))
-    yield Evidence("one call", calls.one, f"a call is {_describe_call(format)}")
+    nodes = ", ".join(type(node).__name__ for node in format.call)
+    yield Evidence("one call", calls.one, f"a call is {nodes}")
     yield Evidence("two calls", calls.two, _describe_calls(format))
     yield Evidence("content and a call", mixed.text, mixed.conclusion)
 
 
 def _assemble(calls: WrittenCalls, turn: TurnTexts) -> Format:
-    """Puts a call and the rest of a turn together."""
     ending, mixed, head = turn.ending, turn.mixed, turn.head
     call = build_call(calls)
     layout = replace(calls.layout, opening=calls.layout.opening.removeprefix(head))
@@ -210,11 +183,7 @@ def _find_header(calls: WrittenCalls) -> str:
 
 
 def _read_several(calls: WrittenCalls, head: str) -> Several | None:
-    """Returns how two calls are written; None if one call is written in the same way.
-
-    Raises:
-        DetectError: the turn ends in another way after two calls than after one.
-    """
+    """Returns how two calls are written; None if one call is written in the same way."""
     layout = calls.layout.several
     if layout is None:
         return None
@@ -229,8 +198,8 @@ def _read_several(calls: WrittenCalls, head: str) -> Several | None:
 
 
 def _prepend(gap: str, format: Format) -> Format:
-    """Returns the format with this white space in front of calls and content. It stands between the
-    header in the prompt and the model's text."""
+    """Returns the format with this white space, which the header in the prompt lacks, before all
+    text."""
     opener, *rest = format.call
     if not isinstance(opener, Marker):
         return format
@@ -248,8 +217,8 @@ def _prepend(gap: str, format: Format) -> Format:
 
 
 def _may_be_header(line: str) -> bool:
-    """Returns whether it has a word or more and no quotes or brackets: HyperCLOVAX writes
-    `-> tool/function_call`."""
+    """Whether it has a word and no quotes or brackets: HyperCLOVAX writes `->
+    tool/function_call`."""
     return _WORD.search(line) is not None and _NOT_IN_HEADERS.search(line) is None
 
 
@@ -268,13 +237,9 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
 
 
 def name_format(format: Format, *, measured: bool) -> Format:
-    """Returns the format under the name of the equal known format, if there is one.
-
-    Args:
-        format: what was inferred.
-        measured: the text between content and calls is known. If it is not, and calls without
-            content have no text before them, it is as in the known format.
-    """
+    """Returns the format under the name of the equal known format, if there is one. Unless the text
+    between content and calls was `measured`, and if calls without content have no text before them,
+    it is as in the known format."""
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
             return replace(
@@ -292,7 +257,6 @@ def name_format(format: Format, *, measured: bool) -> Format:
 
 
 def _normalise(format: Format) -> Format:
-    """Returns the format without the differences within a family of templates."""
     return replace(
         in_usual_style(format),
         name="",
@@ -321,21 +285,14 @@ def _describe_content(format: Format) -> str:
     return f"content is written {manner}; a turn ends with {ends}"
 
 
-def _describe_call(format: Format) -> str:
-    return ", ".join(type(node).__name__ for node in format.call)
-
-
 def _describe_calls(format: Format) -> str:
     if format.single:
         return "the template writes one call in a turn"
-    opening, between, closing = format.opening, format.between, format.closing
-    if format.several is not None:
-        several = format.several
-        opening, between, closing = several.opening, several.between, several.closing
+    written = format.several or format
     texts = {
-        "opened by": spell_fixed(opening),
-        "between them": between,
-        "closed by": spell_fixed(closing),
+        "opened by": spell_fixed(written.opening),
+        "between them": written.between,
+        "closed by": spell_fixed(written.closing),
     }
     parts = [f"{what}: {text!r}" for what, text in texts.items() if text]
     return "; ".join(parts) or "calls stand side by side"

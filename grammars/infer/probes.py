@@ -50,8 +50,7 @@ ARGUMENTS: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """A turn that the template and its format write: what is special about it, its content, and the
-    arguments of its calls."""
+    """A turn that the template and its format write. `name`: what is special about it."""
 
     name: str
     content: str = ""
@@ -117,17 +116,13 @@ def remember(render_chat: Render) -> Render:
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None = None,
         /,
-        *,
-        add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
         # Not as JSON: 1, 1.0 and true differ, and so does the order of keys.
-        key = repr((messages, tools is None, add_generation_prompt, kwargs))
+        key = repr((messages, tools is None, kwargs))
         if key not in known:
             try:
-                known[key] = render_chat(
-                    messages, tools, add_generation_prompt=add_generation_prompt, **kwargs
-                )
+                known[key] = render_chat(messages, tools, **kwargs)
             except Error as error:
                 known[key] = error
         found = known[key]
@@ -180,30 +175,19 @@ _TOOLS = [make_tool(name, "Probe", _PROPERTIES) for name in NAMES]
 
 @dataclass(frozen=True)
 class ProbedTemplate:
-    """A chat template, rendered on test conversations.
-
-    Args:
-        render_chat: renders a conversation.
-        reasoning: the block that the template writes.
-        scheme: makes the ids of the calls.
-        lead: what the generation prompt has written already of a call or of content.
-        spaced: the header of a turn may have other white space than the generation prompt, because
-            the source of the template is indented.
-    """
-
     render_chat: Render
     reasoning: Reasoning | None
-    scheme: Scheme = plain_id
-    lead: str = ""
+    scheme: Scheme = plain_id  # makes the ids of the calls
+    lead: str = ""  # what the generation prompt has written already of a call or of content
+    # The header of a turn may have other white space than the generation prompt, because the source
+    # of the template is indented.
     spaced: bool = False
 
     @property
     def call(self) -> ToolCall:
-        """The call of most conversations."""
         return self.calls({KEYS[0]: VALUES[0]})[0]
 
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
-        """Calls with these arguments, each with another name."""
         calls: list[ToolCall] = []
         for i, given in enumerate(arguments):
             calls.append(ToolCall(NAMES[i], dict(given), id=self.scheme(NAMES[i], i)))
@@ -230,8 +214,7 @@ class ProbedTemplate:
         return after if found else ""
 
     def instruct(self) -> str:
-        """Returns the prompt for a question with tools, which may describe calls; "" if the
-        template refuses it."""
+        """Returns the prompt for a question with tools; "" if the template refuses it."""
         return self.render(opening=True)
 
     @cached_property
@@ -261,7 +244,7 @@ class ProbedTemplate:
 
     @property
     def prompted(self) -> str:
-        """The part of the header that the generation prompt writes; the whole header if that is not
+        """The part of the header that the generation prompt writes; all of it if that is not
         known."""
         prompt = self.prompt
         return prompt if prompt and self.header.endswith(prompt) else self.header
@@ -273,19 +256,16 @@ class ProbedTemplate:
         return "" if opened is None or plain is None else opened[count_common(opened, plain) :]
 
     def answer(self, turn: Turn) -> str | None:
-        """Returns the text after the user's text, with this turn; None if the template refuses
-        it."""
+        """As `ask`, for this turn."""
         return self.ask(show_message(turn))
 
     def ask_after_result(self, call: ToolCall, *messages: Any, opening: bool = False) -> str | None:
-        """As `ask`, for messages after a call and its result."""
         result = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": "1"}
         called = show_message(Turn(calls=(call,)))
         return self.ask(called, result, *messages, opening=opening)
 
     def body(self, turn: Turn) -> str | None:
-        """Returns the turn as the template writes it, after the header; None if the template
-        refuses it."""
+        """Returns the turn as the template writes it, after the header; None if it refuses it."""
         text = self.answer(turn)
         if text is not None and self.spaced:
             return skip_words(text, self.header)
@@ -305,11 +285,8 @@ class ProbedTemplate:
         return True
 
     def read(self, turn: Turn) -> str:
-        """Returns the body without the reasoning and without leading white space.
-
-        Raises:
-            DetectError: the template refuses the turn.
-        """
+        """Returns the body without reasoning and leading space; raises a `DetectError` if it is
+        refused."""
         body = self.body(turn)
         if body is None:
             raise DetectError("the chat template refuses a plain conversation with a tool call")
@@ -352,7 +329,6 @@ def squeeze(text: str) -> str:
 
 
 def show_message(turn: Turn) -> dict[str, Json]:
-    """Returns a turn in OpenAI's shape."""
     message: dict[str, Json] = {"role": "assistant", "content": turn.content}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning

@@ -1,9 +1,8 @@
 """Finds the reasoning block of a chat template, and the state in which its generation prompt leaves
 the model.
 
-They are found by probing, independently of the format of calls: the text around the thought of an
-assistant message is the block. If a template never writes a thought, the block is found in its
-prompts.
+The text around the thought of an assistant message is the block, whatever the format of calls. If a
+template never writes a thought, the block is found in its prompts.
 """
 
 import itertools
@@ -153,14 +152,9 @@ def _list_messages(chat: ProbedTemplate) -> Iterator[list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """The texts before and after a thought.
-
-    Args:
-        headers: the text in front of the text of messages without a thought.
-    """
-
     head: str
     tail: str
+    # in front of the text of messages without a thought: of the user, the assistant
     headers: tuple[str, str]
 
     @property
@@ -182,8 +176,8 @@ def _surround(
 
 
 def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any]) -> str:
-    """Returns the empty block in front of an answer without a thought, if its opener is another one
-    than that of the block; else ""."""
+    """Returns the empty block before an answer without a thought, if its opener is another one; or
+    ""."""
     text = chat.render(_ANSWER, **kwargs).rpartition(USER)[2]
     opener = match_opener(block.opener.text).pattern
     written = re.search(rf"{opener}\s*{re.escape(block.closer.text)}", text)
@@ -192,10 +186,8 @@ def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any
 
 
 def _find_worded(chat: ProbedTemplate) -> Reasoning | None:
-    """Finds a block that a word opens, without a tag: `Thought: ` up to the end of the line.
-
-    It closes with what content and calls have in common after it.
-    """
+    """Finds a block that a word opens, without a tag: `Thought: ` up to the end of the line. It
+    closes with what content and calls have in common after it."""
     for kwargs, (_, text, call) in itertools.product(({}, _ON), _list_messages(chat)):
         alone = [*filter(None, (_surround(chat, message, kwargs) for message in (text, call)))]
         prompt = chat.render(opening=True, **kwargs) if alone else ""
@@ -205,14 +197,15 @@ def _find_worded(chat: ProbedTemplate) -> Reasoning | None:
 
 
 def _find_continued(written: Iterable[_Surroundings], prompt: str) -> Reasoning | None:
-    """Finds a block that continues the header of the prompt and ends with that header again.
-    HyperCLOVAX writes `assistant/think`."""
+    """Finds a block between headers of the prompt, which it continues: HyperCLOVAX's
+    `assistant/think`."""
     if not prompt:
         return None
     for surroundings in written:
         name = surroundings.head.rpartition(prompt)[2]
         end, found, _ = surroundings.tail.partition(prompt)
-        if found and _HEADER_NAME.fullmatch(name) and _is_tags_only(end):
+        is_tags_only = bool(find_tags(end)) and not re.sub(_TAG, "", end).strip()
+        if found and _HEADER_NAME.fullmatch(name) and is_tags_only:
             return Reasoning(
                 Marker(name.rstrip()),
                 Marker(end.lstrip() + prompt),
@@ -224,8 +217,8 @@ def _find_continued(written: Iterable[_Surroundings], prompt: str) -> Reasoning 
 
 
 def _find_opened(chat: ProbedTemplate) -> Reasoning | None:
-    """Finds a block that a prompt opens, or opens and closes, with a tag that no answer and no call
-    of the history has. KAT writes `<judge>`."""
+    """Finds a block that a prompt opens, or closes, too, with a tag that the history does not have:
+    KAT's `<judge>`."""
     history = (chat.answer(Turn(TEXT)) or "") + (chat.answer(Turn(calls=(chat.call,))) or "")
     excluded = (*(block.opener.text for block in _KNOWN), *find_tags(history))
     for kwargs in (_ON, {}, _OFF):
@@ -238,7 +231,6 @@ def _find_opened(chat: ProbedTemplate) -> Reasoning | None:
 
 
 def _find_known(chat: ProbedTemplate) -> Reasoning | None:
-    """Finds the block of a template that never writes a thought."""
     prompts = [chat.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
     # Granite 3.3 describes the block only where there are no tools.
     prompts.append(chat.render(with_tools=False, opening=True, **_ON))
@@ -251,7 +243,6 @@ def _find_known(chat: ProbedTemplate) -> Reasoning | None:
 
 
 def _removes(chat: ProbedTemplate, block: Reasoning) -> bool:
-    """Returns whether the template removes the block from the history."""
     content = f"{block.opener.text}{THOUGHT}{block.closer.text}{TEXT}"
     first, second = show_message(Turn(content)), show_message(Turn("Yes"))
     # LFM2.5 keeps the last thought of a conversation, so another message follows.
@@ -260,8 +251,8 @@ def _removes(chat: ProbedTemplate, block: Reasoning) -> bool:
 
 
 def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
-    """Returns the block around a thought; None if the texts around it are no block, or if it is a
-    message of its own, after which the generation prompt follows again."""
+    """Returns the block around a thought; None if it is a message of its own, after which the
+    prompt comes again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
@@ -285,12 +276,9 @@ def _read_block(surroundings: _Surroundings, prompt: str) -> Reasoning | None:
 
 
 def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | None:
-    """Returns the block that a word opens around a thought in turns of several kinds; None if there
-    is none.
-
-    A closer without a word is only the line break: it means nothing elsewhere, and a thought ends
-    with the first one.
-    """
+    """Returns the block that a word opens around a thought in turns of several kinds. A closer
+    without a word is only the line break: it means nothing elsewhere, and a thought ends with the
+    first one."""
     opening = _find_word_opener(places, prompt)
     following = common_prefix(*(place.tail for place in places))
     sign = following.strip() if len(places) > 1 else ""
@@ -310,8 +298,8 @@ def _read_worded(places: Sequence[_Surroundings], prompt: str) -> Reasoning | No
 
 
 def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[str] | None:
-    """Returns the text that opens the block, after the generation prompt or at its end. None if it
-    is no word, opens messages of any kind, or differs."""
+    """Returns the opener of a block, after the prompt or at its end; None if it is no word, or any
+    header."""
     head = places[0].head
     if any(place.head != head for place in places):
         return None
@@ -328,12 +316,9 @@ def _find_word_opener(places: Sequence[_Surroundings], prompt: str) -> re.Match[
 
 
 def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
-    """Returns the text that opens a block with a name between two tags, if content has another name
-    between the same tags and one tag closes both: `<|channel|>think<|msg|>` and
-    `<|channel|>say<|msg|>`.
-
-    None if it is a separate message, after which the header of the turn follows again.
-    """
+    """Returns the opener with a name between two tags, if content has another name between the same
+    tags and one tag closes both: `<|channel|>think<|msg|>` and `<|channel|>say<|msg|>`. None if it
+    is a separate message, after which the header of the turn follows again."""
     head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAG, tail)
@@ -345,17 +330,10 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
     return opening if found and is_left_out else None
 
 
-def _is_tags_only(text: str) -> bool:
-    """Returns whether the text consists of tags and white space, with at least one tag."""
-    return bool(find_tags(text)) and not re.sub(_TAG, "", text).strip()
-
-
 def _read_opened(prompt: str, tags: Iterable[tuple[str, str]] = _OPENED) -> Reasoning | None:
-    """Returns the block whose opener the prompt ends with; None if it ends with something else.
-
-    Such a template does not show the text before and after the closer. As in the known blocks, it
-    is white space if white space follows the opener.
-    """
+    """Returns the block whose opener the prompt ends with. The text before and after the closer,
+    which such a template does not show, is white space if white space follows the opener, as in the
+    known blocks."""
     head = prompt.rstrip()
     pad = prompt[len(head) :]
     for opener, closer in tags:
@@ -366,8 +344,8 @@ def _read_opened(prompt: str, tags: Iterable[tuple[str, str]] = _OPENED) -> Reas
 
 
 def _read_closed(prompt: str) -> Reasoning | None:
-    """Returns the empty block that a prompt ends with, so that the model does not think; None if it
-    ends with something else. White space in front of the closer is not known then."""
+    """Returns the empty block that a prompt ends with, so that the model does not think. White
+    space in front of the closer is not known then."""
     end = prompt.rstrip()
     closer = "".join(find_tags(end)[-1:])
     block = _read_opened(end.removesuffix(closer), _CLOSED)
@@ -377,7 +355,6 @@ def _read_closed(prompt: str) -> Reasoning | None:
 
 
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
-    """Returns the block with the pads that the prompts write."""
     for prompt in prompts:
         if opened := re.search(rf"{re.escape(block.opener.text)}(\s*)$", prompt):
             if not opened[1]:  # it writes the block without pads
@@ -391,14 +368,8 @@ def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
 def find_state(
     with_prompt: str, without_prompt: str, format: Format, *, calls: int | None = None
 ) -> State:
-    """Returns the state in which the generation prompt leaves the turn.
-
-    Args:
-        with_prompt: the conversation rendered with the generation prompt.
-        without_prompt: the same without it; what the two share is conversation, not prompt.
-        format: the format that the template teaches.
-        calls: how many calls the conversation has, if that is known.
-    """
+    """Returns the state in which the generation prompt leaves the turn. `calls`: of the
+    conversation."""
     block = format.reasoning
     prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
@@ -415,13 +386,13 @@ def find_state(
 
 
 def find_prompt(with_prompt: str, without_prompt: str) -> str:
-    """Returns the generation prompt: the text that only the first of the two renders has."""
+    """Returns the text that only the first of the two renders of a conversation has."""
     return with_prompt[count_common(with_prompt, without_prompt) :]
 
 
 def _find_end(prompt: str, block: Reasoning) -> str:
-    """Returns the marker at the end of a template that opens the turn even if no generation prompt
-    is wanted."""
+    """Returns the marker of a template that opens the turn even without a generation prompt; or
+    ""."""
     end = prompt.rstrip()
     for marker in block.markers:
         if end.endswith(marker):
@@ -451,15 +422,9 @@ def find_opener(prompt: str, block: Reasoning) -> Marker:
 
 
 def find_prompted(prompt: str, written: Sequence[str], block: Reasoning) -> Reasoning:
-    """Returns the block that a prompt opens, if that is another one than the history has:
-    `<think_fast>` where thoughts of the history stand between `<think>` and `</think>`. Else the
-    block itself.
-
-    Args:
-        prompt: the generation prompt.
-        written: turns of the history, whose tags open no other block.
-        block: of the history.
-    """
+    """Returns the block that a prompt opens, if that is another one than the `block` of the
+    history: `<think_fast>` where thoughts of the history stand between `<think>` and `</think>`.
+    `written`: turns of the history, whose tags open no other block."""
     head = prompt.rstrip()
     tag = next((tag for tag in reversed(find_tags(head)) if head.endswith(tag)), "")
     is_own = tag in (find_opener(tag, block).text, block.closer.text)
@@ -475,8 +440,8 @@ def find_prompted(prompt: str, written: Sequence[str], block: Reasoning) -> Reas
 
 
 def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
-    """Returns the offset of a closer that is only white space, after the opener and its pad, which
-    may be the same text; -1 if there is none."""
+    """Returns the offset of a closer of white space, after the opener and its pad; -1 if there is
+    none."""
     if opened < 0:
         return -1
     following = opened + len(block.opener.text)
@@ -486,8 +451,8 @@ def _find_break(prompt: str, block: Reasoning, opened: int) -> int:
 
 
 def _find_lead(prompt: str, format: Format) -> str:
-    """Returns the part of content or of a call that the prompt has written: `>>>`, if `>>>all`
-    opens content."""
+    """Returns the part of content or a call that the prompt has written: `>>>` of `>>>all`; or
+    ""."""
     heads = [content.opener for content in format.contents]
     if format.opener is not None:  # else a call begins as any JSON does
         fixed = takewhile(lambda node: isinstance(node, Fixed), (*format.opening, *format.call))
@@ -506,5 +471,4 @@ def _find_missing(pad: str, written: str) -> str:
 
 
 def count_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Returns the number of tool calls in a conversation."""
     return sum(len(message.get("tool_calls") or ()) for message in messages)

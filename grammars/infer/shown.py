@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from grammars.infer.content import find_ends
+from grammars.infer.cutting import find_ends
 from grammars.infer.detection import Detection, Evidence, NoFormat, Origin, attempt
 from grammars.infer.inference import name_format
 from grammars.infer.probes import NAMES, TEXT, ProbedTemplate, show_message
@@ -99,14 +99,7 @@ def find_shown(
 ) -> Detection | NoFormat:
     """Returns the known format that a prompt with tools shows, although the template writes no
     calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
-
-    Args:
-        chat: the template.
-        special_tokens: the texts of the model's special tokens; None: not known, because there is
-            only a template.
-        formats: the formats to look for.
-        signs: the texts by which they are recognised, by their names.
-    """
+    `special_tokens`: of the model; None: not known, because there is only a template."""
     shown, plain = _render_tools(chat)
     found: dict[Format, str] = {}
     doubts: list[str] = []
@@ -129,7 +122,6 @@ def find_shown(
 
 
 def _render_tools(chat: ProbedTemplate) -> tuple[str, str]:
-    """Returns the prompts for a question with tools and without."""
     return chat.instruct(), chat.render(with_tools=False, opening=True)
 
 
@@ -152,8 +144,7 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
 
 
 def _adapt(known: Format, chat: ProbedTemplate) -> Format:
-    """Returns the format with what the template itself writes of a turn: the reasoning block, the
-    texts around every answer, and the end of turn."""
+    """Returns the format with what the template itself writes of a turn."""
     block, own = chat.reasoning, known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not show its white space
@@ -166,9 +157,9 @@ def _adapt(known: Format, chat: ProbedTemplate) -> Format:
 
 
 def find_stated(chat: ProbedTemplate) -> Detection | NoFormat:
-    """Returns the format of the example call that a prompt with tools shows, or of the sentence
-    that describes calls. There is none without either, if several differ, or if turns of the format
-    cannot be read back after the generation prompt."""
+    """Returns the format of the example call that a prompt with tools shows, or of a sentence about
+    calls. There is none if several differ, or turns cannot be read back after the generation
+    prompt."""
     shown, plain = _render_tools(chat)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
     if not found:  # an example is more exact than a sentence
@@ -191,15 +182,17 @@ def _detect(format: Format, reason: str) -> Detection:
 
 
 def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
-    """Yields the formats of the calls in a prompt, each with the text of the example. The first
-    call of a list tells how the others are written."""
+    """Yields the formats of calls in a prompt, with the examples. The first call of a list tells
+    all."""
     listed = range(0)
     for call in chain.from_iterable(pattern.finditer(prompt) for pattern in _CALLS):
         if _names_tool(call.group()):  # the description of a tool has a name and parameters, too
             continue
         if call.start() in listed:
             continue
-        if call["quote"] == "'" and not _is_called_json(prompt, call.start()):
+        start = call.start()
+        preceding = prompt[max(0, start - SURROUNDINGS) : start].lower()
+        if call["quote"] == "'" and "json" not in preceding:
             continue  # the values could be Python's
         before, after = _look_around(prompt, call)
         is_list = bool(before["list"])
@@ -208,7 +201,9 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
         if before["tag"] and not after["tag"]:
             continue  # the example ends elsewhere
         is_broken = "\n" in f"{before['list']}{call.group()}"
-        style = replace(_find_style(call), loose=is_broken)
+        item = ", " if call["comma"].endswith((" ", "\n")) else ","
+        key = ": " if call["colon"].endswith(" ") else ":"
+        style = JsonStyle(item=item, key=key, loose=is_broken)
         written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
         head, tail = _join_tags(before, after)
         head = head or before["word"] or ""
@@ -230,8 +225,7 @@ def _look_around(prompt: str, example: re.Match[str]) -> tuple[re.Match[str], re
 
 
 def _join_tags(before: re.Match[str], after: re.Match[str]) -> tuple[str, str]:
-    """Returns the tags around an example with the white space inside of them; "" if there are not
-    both."""
+    """Returns the tags around an example with the white space inside of them, if there are both."""
     if not (before["tag"] and after["tag"]):
         return "", ""
     return before["tag"] + _one_line(before["space"]), _one_line(after["space"]) + after["tag"]
@@ -241,13 +235,7 @@ def _names_tool(text: str) -> bool:
     return any(name in text for name in NAMES)
 
 
-def _is_called_json(prompt: str, end: int) -> bool:
-    """Returns whether the text in front of an example says that it is JSON."""
-    return "json" in prompt[max(0, end - SURROUNDINGS) : end].lower()
-
-
 def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
-    """Yields the formats of calls that sentences describe, each with its sentence."""
     for statement in _STATEMENT.finditer(prompt):
         call = _read_keys(statement["rest"])
         closers = find_tags(statement["rest"])
@@ -263,8 +251,8 @@ def _read_statements(prompt: str) -> Iterator[tuple[Format, str]]:
 
 
 def _read_keys(sentence: str) -> JsonCall | None:
-    """Returns the call with the keys that a sentence quotes. If it quotes none, they are the usual
-    ones, as in the generic format. None if it quotes others."""
+    """Returns the call with the keys that a sentence quotes; the usual ones if it quotes none; else
+    None."""
     quoted = _QUOTED_WORD.findall(sentence)
     if not quoted:
         return JsonCall()
@@ -276,22 +264,15 @@ def _read_keys(sentence: str) -> JsonCall | None:
 
 
 def _read_python(example: re.Match[str], prompt: str) -> Format:
-    """Returns a list of calls in Python, between the tags around the example, if any. Strings have
-    escapes, because an example does not show raw ones."""
+    """Returns a list of calls in Python. Strings have escapes: an example does not show raw
+    ones."""
     head, tail = _join_tags(*_look_around(prompt, example))
     call = (Name(), Literal("("), KeywordArguments(quote=""), Literal(")"))
     format = _frame(call, head=head, tail=tail, is_list=True)
     return replace(format, between=example["between"] or ", ")
 
 
-def _find_style(call: re.Match[str]) -> JsonStyle:
-    item = ", " if call["comma"].endswith((" ", "\n")) else ","
-    key = ": " if call["colon"].endswith(" ") else ":"
-    return JsonStyle(item=item, key=key)
-
-
 def _frame(call: tuple[Node, ...], *, head: str, tail: str, is_list: bool) -> Format:
-    """Returns the format of such calls, or of lists of them, between these texts."""
     if is_list:
         opening = make_nodes(f"{head}[", opens=bool(head))
         return Format("stated", call, opening, make_nodes(f"]{tail}"), between=", ")

@@ -30,12 +30,7 @@ _MAX_SLIPS = 2  # words and tags
 
 
 def find_slip(format: Format, prompt: str) -> str:
-    """Describes what is malformed in the calls of a format; "" if nothing is.
-
-    Args:
-        format: what a template writes.
-        prompt: the prompt with tools, which may show closing tags.
-    """
+    """Describes what is malformed in calls; "" if nothing is. The prompt may show closing tags."""
     if isinstance(format.hole, NestedArguments):
         return ""  # its marks are brackets that open nothing
     text = _write_call(format)
@@ -73,8 +68,8 @@ def _find_unopened_call(format: Format) -> str:
 
 
 def _find_own_closer(format: Format) -> str | None:
-    """Returns the name of the tag that each call closes, if only the text that opens all calls
-    opens it; else None."""
+    """Returns the name of the tag that each call closes, and only the text before all calls
+    opens."""
     opened = [tag["name"] for tag in _PAIRED.finditer(spell_fixed(format.opening))]
     for tag in _PAIRED.finditer(spell_fixed(format.call)):
         if tag["slash"] and tag["name"] in opened:
@@ -85,8 +80,7 @@ def _find_own_closer(format: Format) -> str | None:
 
 
 def open_each_call(slipped: Format) -> Format | None:
-    """Returns the format in which every call is opened like the first one, if that is all that the
-    others lack. None if something else is wrong."""
+    """Returns the format in which every call is opened like the first one, if they lack no more."""
     if _find_own_closer(slipped) is None or slipped.closing:
         return None
     call = merge_literals([*slipped.opening, *slipped.call])
@@ -115,7 +109,6 @@ def _find_unpaired_tag(text: str, format: Format, prompt: str) -> str:
 
 
 def _find_missing_sign(text: str) -> str:
-    """Returns a quote or a bracket without its counterpart, outside of tags."""
     plain = _ANY_TAG.sub("", text)
     if plain.count('"') % 2:
         return f"a quote is missing in {plain!r}"
@@ -127,12 +120,7 @@ def _find_missing_sign(text: str) -> str:
 
 def find_meant(slipped: Format, prompt: str) -> Format | None:
     """Returns the known format that a template with malformed calls means: the prompt shows its
-    markers, and its calls differ from those of the template only in the slip.
-
-    Args:
-        slipped: what the template writes.
-        prompt: the prompt with tools.
-    """
+    markers, and its calls differ from those of the template only in the slip."""
     text = _CUT_TAG.sub(r"\g<0>>", _write_call(in_usual_style(slipped)))
     written = tokenise(squeeze(text))
     nearest: list[Format] = []
@@ -160,7 +148,6 @@ def find_meant(slipped: Format, prompt: str) -> Format | None:
 
 
 def in_usual_style(format: Format) -> Format:
-    """Returns the format with JSON in the usual style."""
     nodes: list[Node] = []
     for node in format.call:
         if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
@@ -170,7 +157,6 @@ def in_usual_style(format: Format) -> Format:
 
 
 def _count_edits(words: list[str], other: list[str]) -> int:
-    """Counts the words that are inserted, deleted or replaced to make one list equal the other."""
     matcher = SequenceMatcher(None, words, other, autojunk=False)
     edits = 0
     for kind, start, end, other_start, other_end in matcher.get_opcodes():

@@ -54,8 +54,8 @@ _LEVEL = (
 
 
 def match_opener(opener: str) -> re.Pattern[str]:
-    """Returns a pattern for what opens a block. In a tag, a level of effort or a number may be
-    another one."""
+    """Returns a pattern for what opens a block. A level of effort or a number in a tag may
+    differ."""
     fixed = re.split(_LEVEL, opener)
     if len(fixed) == 1 or not re.fullmatch(r"<[^<>]+>|\[[^\[\]]+\]", opener):
         return re.compile(re.escape(opener))
@@ -71,17 +71,14 @@ def fold_marks(text: str) -> str:
 
 
 def tokenise(text: str) -> list[str]:
-    """Returns the tags, words and single characters of a text."""
     return [text[slice(*token.span())] for token in _TOKEN.finditer(fold_marks(text))]
 
 
 def split_numbers(text: str) -> list[str]:
-    """Splits a text into numbers and single characters."""
     return _NUMBER.findall(text)
 
 
 def drop_numbers(text: str) -> str:
-    """Returns the text without its numbers."""
     return re.sub("[0-9]+", "", text)
 
 
@@ -105,8 +102,8 @@ def _common(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def skip_words(text: str, head: str) -> str | None:
-    """Returns the rest of a text that begins with another one, whatever the white space between its
-    signs is. None if it begins with something else."""
+    """Returns the rest of a text that begins with another one, but for white space between signs;
+    or None."""
     spend(1 + len(head) // WRITTEN)
     end = 0
     for sign in "".join(head.split()):
@@ -119,7 +116,6 @@ def skip_words(text: str, head: str) -> str | None:
 
 
 def leading_space(text: str) -> str:
-    """Returns the white space in front of a text."""
     return text[: len(text) - len(text.lstrip())]
 
 
@@ -129,7 +125,6 @@ def find_tag(text: str) -> re.Match[str] | None:
 
 
 def find_tags(text: str) -> list[str]:
-    """Returns all complete tags of a text."""
     return re.findall(TAG, text)
 
 
@@ -157,18 +152,10 @@ def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
 def make_nodes(
     text: str, loose: Iterable[str] = (), *, opens: bool = False, opens_part: bool = False
 ) -> tuple[Fixed, ...]:
-    """Makes nodes of fixed text: tags become markers, everything else becomes literals.
-
-    Args:
-        text: fixed text.
-        loose: names of tags whose closers are literal.
-        opens: a call begins with this text, so its first node is a marker.
-        opens_part: this text follows the header of a message, and what is no call has another text
-            there: any words are a marker.
-
-    Raises:
-        DetectError: nothing in front could be a marker.
-    """
+    """Makes nodes of fixed text: tags become markers, except the closers of `loose` names;
+    everything else becomes literals. `opens`: a call begins with this text, so its first node is a
+    marker; raises a `DetectError` if none could be one. `opens_part`: it follows the header of a
+    message, and what is no call has another text there: any words are a marker."""
     nodes: list[Fixed] = []
     if opens and not re.match(TAG, text):
         opener = _read_opener(text, opens_part=opens_part)

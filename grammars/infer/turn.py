@@ -1,19 +1,19 @@
-"""Reads the rest of a turn where its calls are known: what opens it, what ends it, and what stands
-between content and calls."""
+"""Reads the rest of a turn where its calls are known."""
 
 import re
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
-from grammars.infer.content import (
+from grammars.infer.cutting import (
     HARD_TEXT,
     Plain,
+    WrittenCalls,
     find_end,
     find_ends,
     find_following,
+    probe_calls,
     read_content,
 )
-from grammars.infer.cutting import WrittenCalls, probe_calls
 from grammars.infer.probes import KEYS, TEXT, VALUES, ProbedTemplate, show_message
 from grammars.infer.text import (
     common_prefix,
@@ -31,43 +31,25 @@ _CLOSED_STRING = re.compile(r'"[\s}\]]*')
 
 @dataclass(frozen=True)
 class TurnEnding:
-    """The text after the calls, and the texts that end a turn.
-
-    Args:
-        after_calls: the text after the last call before the end.
-        ends: the texts that end a turn.
-        closer: what closes content.
-        tail: the text at the end of every turn, in front of what ends it.
-    """
-
-    after_calls: str
+    after_calls: str  # before the end
     ends: tuple[str, ...]
-    closer: str = ""
-    tail: str = ""
+    closer: str = ""  # of content
+    tail: str = ""  # at the end of every turn, in front of what ends it
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """A turn of content and a call, as the template writes it.
-
-    Args:
-        text: the turn.
-        content: how content is written, and whether calls may follow.
-        conclusion: the inferred fact.
-        before: the text between content and calls, or in front of calls if content may not precede
-            them; None: not known.
-        beside: how content is written in front of calls, if in another way than without them.
-        place: where content is.
-        opener: the text in front of content that is inside of what opens the calls.
-    """
+    """A turn of content and a call, as the template writes it."""
 
     text: str
-    content: Content
-    conclusion: str
+    content: Content  # and whether calls may follow
+    conclusion: str  # the inferred fact
+    # Between content and calls, or in front of calls if content may not precede them; None: not
+    # known.
     before: str | None = None
-    beside: Content | None = None
+    beside: Content | None = None  # how content is written in front of calls, if in another way
     place: ContentPlace = ContentPlace.BEFORE
-    opener: str = ""
+    opener: str = ""  # in front of content that is inside of what opens the calls
 
     @property
     def contents(self) -> tuple[Content, ...]:
@@ -77,14 +59,7 @@ class Mixed:
 
 @dataclass(frozen=True)
 class TurnTexts:
-    """What stands around the calls of a turn.
-
-    Args:
-        plain: a turn of content.
-        head: the text that opens every turn once.
-        ending: what ends a turn.
-        mixed: a turn of content and a call.
-    """
+    """What stands around the calls of a turn. `head`: the text that opens every turn once."""
 
     plain: Plain
     head: str
@@ -98,11 +73,8 @@ class TurnTexts:
 
 
 def read_turn(calls: WrittenCalls) -> TurnTexts:
-    """Reads what stands around calls.
-
-    Raises:
-        DetectError: content or its end cannot be told from calls.
-    """
+    """Reads what stands around calls; raises a `DetectError` if content cannot be told from
+    them."""
     chat, layout, first = calls.chat, calls.layout, calls.first
     plain = read_content(chat)
     head = _find_head(calls, plain)
@@ -123,12 +95,7 @@ def read_turn(calls: WrittenCalls) -> TurnTexts:
 
 
 def _infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> TurnEnding:
-    """Separates the end of turn from what closes calls, and from what closes content in a JSON
-    string: the quote and the brackets after it.
-
-    Args:
-        chat, tail, rest: as for `_infer_ending`.
-    """
+    """As `_infer_ending`, for content in a JSON string, which a quote and brackets close."""
     quote = _CLOSED_STRING.match(tail)
     assert quote is not None  # the text is in a string
     closer = quote.group().rstrip()
@@ -140,14 +107,9 @@ def _infer_escaped_ending(chat: ProbedTemplate, *, tail: str, rest: str) -> Turn
 
 
 def _infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> TurnEnding:
-    """Separates the end of turn from the texts that close content and calls.
-
-    Args:
-        chat: the template, for an end that it only writes before a next message.
-        opener: what opens content.
-        tail: what the template writes after content.
-        rest: the text that it writes after the last call.
-    """
+    """Separates the end of turn from the texts that close content and calls. `tail`, `rest`: what
+    stands after content, and after the last call. The template may write an end only before a next
+    message."""
     shared = common_suffix(tail, rest)
     if shared.strip():
         after_calls = rest.removesuffix(shared) + leading_space(shared)
@@ -191,24 +153,13 @@ def _separates(text: str, prompt: str) -> bool:
     return not text.strip() or (is_open and text.rstrip().endswith(header))
 
 
-def _ends_message(between: str, chat: ProbedTemplate) -> bool:
-    """Returns whether the text between two calls ends a message and begins another one."""
-    return bool(between.strip()) and _separates(between, chat.prompted)
-
-
 def _show_mixed(chat: ProbedTemplate) -> str:
-    """Returns a turn of content and the first of the calls that are cut; "" if it is refused."""
     return chat.body(Turn(TEXT, calls=probe_calls(chat)[:1])) or ""
 
 
 def _find_head(calls: WrittenCalls, plain: Plain) -> str:
-    """Returns the text that opens every turn once, in front of content and of calls, but not
-    between the two. "" if there is none.
-
-    Args:
-        calls: what is known of calls.
-        plain: content without calls.
-    """
+    """Returns the text that opens every turn once, in front of content (`plain`) and of calls, but
+    not between the two; "" if there is none."""
     chat, first, opener = calls.chat, calls.first, plain.opener
     shared = common_prefix(opener, first)
     tags = find_tags(shared)
@@ -225,8 +176,8 @@ def _find_head(calls: WrittenCalls, plain: Plain) -> str:
 
 
 def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
-    """Returns the header that the history writes in front of a turn after a result, where the
-    generation prompt is empty; None if there is none."""
+    """Returns the header that the history writes before a turn after a result, where the prompt has
+    none."""
     first, second = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
     prompt, plain = chat.ask_after_result(first, opening=True), chat.ask_after_result(first)
     if not prompt or prompt != plain:
@@ -247,17 +198,13 @@ def find_late_header(chat: ProbedTemplate) -> LateHeader | None:
 
 
 def find_frame(chat: ProbedTemplate) -> tuple[str, str]:
-    """Returns the texts that a template writes around every answer: the one after the generation
-    prompt, and the one in front of the end of turn. "" if there is none.
-
-    Both are "" if the template changes the text of an answer.
-    """
+    """Returns the texts that a template writes around every answer: after the generation prompt,
+    and in front of the end of turn. Both are "" if the template changes the text of an answer."""
     frames = {_read_frame(chat, text) for text in (TEXT, HARD_TEXT)}
     return frames.pop() if len(frames) == 1 else ("", "")
 
 
 def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
-    """Returns the texts around this answer."""
     prompt, written = chat.ask(opening=True), chat.answer(Turn(answer))
     if not prompt or not written or not written.startswith(prompt):
         return "", ""
@@ -270,16 +217,7 @@ def _read_frame(chat: ProbedTemplate, answer: str) -> tuple[str, str]:
 
 
 def _infer_mixed(calls: WrittenCalls, content: Content, *, head: str) -> Mixed:
-    """Infers the text between content and calls.
-
-    Args:
-        calls: what is known of calls.
-        content: how content is written if no call follows.
-        head: what opens every turn.
-
-    Raises:
-        DetectError: in front of a call, content is written in another way.
-    """
+    """Infers the text between content, which is written so without calls, and calls."""
     chat, between = calls.chat, calls.layout.between
     first, turn = (text.removeprefix(head) for text in (calls.first, calls.one))
     is_plain = not content.opener and not content.closer
@@ -292,7 +230,8 @@ def _infer_mixed(calls: WrittenCalls, content: Content, *, head: str) -> Mixed:
     if not found and TEXT in body and chat.reasoning and chat.reasoning.next_opener:
         # Each part of a turn is a message, and the template does not show what models write here.
         raise DetectError(f"beside a call, content is written as a thought: {body[:80]!r}")
-    if not found and content.opener and not content.closer and _ends_message(between, chat):
+    ends_message = bool(between.strip()) and _separates(between, chat.prompted)
+    if not found and content.opener and not content.closer and ends_message:
         conclusion = (
             "content is dropped next to a call; it may be a message of its own, as calls are"
         )

@@ -1,5 +1,5 @@
-"""Compares what a format and its template write, turn by turn and byte by byte; and tries it after
-the generation prompt: what the grammar accepts must be parsed back as the same calls.
+"""Compares what a format and its template write, byte by byte; and tries the format after the
+generation prompt: what the grammar accepts must be parsed back as the same calls.
 
 That the format writes turns as the template does is not enough: a prompt may have written the
 beginning of a call already, or something that the history does not have.
@@ -48,17 +48,9 @@ class Tails:
 def compare(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns, tries them after the generation prompt, and compares thoughts.
-
-    Args:
-        chat: the template.
-        format: what was read off it.
-        tails: the text after the turns.
-        mixed: the template writes content and calls in one turn.
-
-    Raises:
-        DetectError: a turn is written in another way.
-    """
+    """Compares turns, tries them after the generation prompt, and compares thoughts; raises a
+    `DetectError` if one is written in another way. `mixed`: the template writes content and calls
+    in one turn."""
     is_placed = format.content_places[0] is not ContentPlace.BEFORE
     yield from _compare_turns(chat, format, tails, mixed=mixed or is_placed)
     yield from try_after_prompt(chat, format)
@@ -69,8 +61,7 @@ def compare(
 def _compare_turns(
     chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
 ) -> Iterator[Evidence]:
-    """Compares turns. Those that the format cannot write are skipped; what the template drops is
-    noted."""
+    """Compares turns that the format can write; what the template drops is noted."""
     for probe, turn in _make_turns(COMPARED, chat, mixed=mixed, single=format.single):
         body = chat.body(turn)
         if body is None:
@@ -104,20 +95,14 @@ def _compare_reasoning(
         elif squeeze(text).endswith(squeeze(written)):
             conclusion = "written alike but for white space"
         elif written:
-            _refuse_other_rest(probe, text.partition(turn.reasoning)[2], written, turn)
+            rest, expected = (one.partition(turn.reasoning)[2] for one in (text, written))
+            if squeeze(rest) != squeeze(expected):
+                raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
         yield Evidence(f"reasoning and {probe}", text, conclusion)
 
 
-def _refuse_other_rest(probe: str, rest: str, written: str, turn: Turn) -> None:
-    """Raises an error if the rest of a turn after the thought differs from what was written."""
-    expected = written.partition(turn.reasoning)[2]
-    if squeeze(rest) != squeeze(expected):
-        raise DetectError(_describe(f"reasoning and {probe}", rest, expected))
-
-
 def find_unread_thought(chat: ProbedTemplate) -> str:
-    """Returns a turn with a thought that the template writes although no reasoning block was found;
-    "" if it writes none."""
+    """Returns a turn in which the template writes a thought, although no block was found; or ""."""
     call = chat.calls({KEYS[0]: "x"})
     for turn in (Turn("It is so.", _THINKS), Turn("", _THINKS, call)):
         text = chat.answer(turn) or ""
@@ -169,8 +154,7 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
 def _make_turns(
     probes: Sequence[Probe], chat: ProbedTemplate, *, mixed: bool, single: bool
 ) -> Iterator[tuple[str, Turn]]:
-    """Yields the turns of a table, each with its name: those of content and calls if they are
-    `mixed`, and those of several calls unless a turn has a `single` one."""
+    """Yields the turns of a table, with their names: with content and calls if they are `mixed`."""
     for probe in probes:
         is_mixed = bool(probe.content and probe.arguments)
         if (mixed or not is_mixed) and not (single and len(probe.arguments) > 1):
@@ -187,15 +171,8 @@ def _leave_out(turn: Turn) -> Iterator[Turn]:
 
 
 def try_after_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
-    """Writes turns after the generation prompt, and parses them back.
-
-    Args:
-        chat: the template.
-        format: the format that was inferred from it.
-
-    Raises:
-        DetectError: the grammar refuses such a turn, or takes one that is read as something else.
-    """
+    """Writes turns after the generation prompt, and parses them back. Raises a `DetectError` if the
+    grammar refuses such a turn, or takes one that is read as something else."""
     opened, plain = chat.ask(opening=True), chat.ask(opening=False)
     if opened is None or plain is None:
         yield Evidence("generation prompt", "", "the template refuses a conversation without turns")
@@ -237,11 +214,7 @@ def _complete(completer: Completer, text: str) -> str | None:
 
 
 def _read_back(turn: Turn, format: Format, state: State, completer: Completer) -> str:
-    """Returns the text of a turn that the grammar accepts and the parser reads back.
-
-    Raises:
-        DetectError: it does not.
-    """
+    """Returns the text of a turn, which the grammar has to accept and the parser to read back."""
     try:
         text = render(turn, format, _lower_tools(), state)
     except RenderError as error:
@@ -259,12 +232,7 @@ def _read_back(turn: Turn, format: Format, state: State, completer: Completer) -
 
 
 def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
-    """Raises an error for a turn that is fine in the history, but not after the generation prompt.
-
-    Args:
-        opened: the conversation with the generation prompt.
-        text: the turn as the model generates it.
-    """
+    """Raises an error for a turn that is fine only in the history, and not after `opened`."""
     history = chat.answer(turn) or ""
     if not history.startswith(opened) or text.strip() not in history:
         return
@@ -274,7 +242,6 @@ def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str
 
 
 def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
-    """Raises an error if calls begin with a text that the prompt has already written."""
     opener = format.opener
     if opener is not None and not state.lead and opener.text.strip() in prompt:
         message = f"the generation prompt has written {opener.text!r} already, which opens a call"

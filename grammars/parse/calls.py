@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from grammars.schema.json_values import Json
 from grammars.schema.nodes import Violation
 from grammars.schema.numbers import normalise_numbers
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
@@ -36,12 +35,7 @@ _WORDS = (Name, CallId, CallIndex)
 
 
 class CallReader:
-    """Reads calls. White space between the parts of a call may be missing or longer.
-
-    Args:
-        format: how the model writes calls.
-        source: where they are read from.
-    """
+    """Reads calls. White space between the parts of a call may be missing or longer."""
 
     def __init__(self, format: Format, source: CallSource):
         self._format, self._source = format, source
@@ -51,30 +45,25 @@ class CallReader:
         self._sink = source.sink
 
     def read(self, nodes: Sequence[CallNode], name: str = "") -> Steps[ToolCall]:
-        """Reads these nodes, which are the rest of a call.
-
-        Args:
-            name: the name of the tool, if the text before has it.
-
-        Raises:
-            NotACallError: the text is something else.
-            CutError: the text ends inside the call.
-        """
+        """Reads these nodes, which are the rest of a call; `name`: of the tool, if the text before
+        has it. Raises a `NotACallError`, or a `CutError` if the text ends inside the call."""
         parts = CallParts(name)
         for number, node in enumerate(nodes, 1):
             try:
                 yield from self._read_node(node, nodes[number:], parts)
             except DeepJsonError as e:
                 parts.errors = (Violation("", str(e)),)
-        return self._finish(parts)
+        return self.finish(parts)
 
     def _read_node(
         self, node: CallNode, after: Sequence[CallNode], parts: CallParts
     ) -> Steps[None]:
-        """Reads one node. The nodes after it (`after`) show where a name ends."""
+        """Reads one node. The nodes after it show where a name ends."""
         match node:
             case Literal(text):
-                yield from self._take_loosely(text)
+                if not text.isspace():
+                    yield from self._buffer.space()
+                    yield from self._buffer.literal(text.strip())
                 if text[-1:].isspace() and after and isinstance(after[0], _WORDS):
                     yield from self._buffer.space()
             case Marker(text):
@@ -102,12 +91,8 @@ class CallReader:
             case ArgumentsHole():
                 yield from make_kind(node, self._format).read(self._source, parts)
 
-    def finish(self, name: str, arguments: dict[str, Json], id: str | None) -> ToolCall:
-        """Returns the call with these parts, checked and converted."""
-        return self._finish(CallParts(name, id, arguments=arguments))
-
-    def _finish(self, parts: CallParts) -> ToolCall:
-        """Returns the call, with its errors and with its arguments converted to what the schema
+    def finish(self, parts: CallParts) -> ToolCall:
+        """Returns the call, with its errors, and its arguments converted to what the schema
         means."""
         id, tool = parts.find_id(), self._tools.get(parts.name)
         if parts.errors and not parts.name:
@@ -132,8 +117,6 @@ class CallReader:
         return (yield from self._buffer.name_before(first.text, "\n<"))
 
     def _read_last_word(self, pattern: str) -> Steps[str]:
-        """Reads an id at the end of a call: it ends at the first character that does not match, or
-        with the text."""
         self._buffer.mark()
         with suppress(CutError, NotACallError):
             yield from self._buffer.take_while(
@@ -145,19 +128,12 @@ class CallReader:
         raise CutError if self._buffer.closed and not self._buffer.rest else NotACallError
 
     def _read_handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
-        """Reads name and id from a text without white space, up to a tag."""
         text = yield from self._buffer.take_while(
             lambda next: next != "<" and not next.isspace(), MAX_NAME_LENGTH
         )
         if (found := node.read(text, self._tools)) is None:
             raise NotACallError
         return found
-
-    def _take_loosely(self, text: str) -> Steps[None]:
-        """Takes this text, after any white space."""
-        if not text.isspace():
-            yield from self._buffer.space()
-            yield from self._buffer.literal(text.strip())
 
     def _take_closer(self, text: str) -> Steps[None]:
         """Takes the marker that closes a call, which models may leave out."""
@@ -175,13 +151,9 @@ class CallReader:
 
 
 def find_openings(format: Format, *, recover: bool) -> Mapping[str, Sequence[Sequence[CallNode]]]:
-    """Returns the openers of calls, each with the ways to write a call after it.
-
-    Args:
-        format: the wire format.
-        recover: include common variants. Then a format with message headers has no openers, since
-            `HeaderReader` reads the headers.
-    """
+    """Returns the openers of calls, each with the ways to write a call after it. With `recover`,
+    common variants are included; then a format with message headers has no openers, since
+    `HeaderReader` reads the headers."""
     if not recover:
         openings: dict[str, Sequence[Sequence[CallNode]]] = {}
         for opening, nodes in format.openings.items():
@@ -207,22 +179,10 @@ def _list_other_openings(format: Format) -> Mapping[str, Sequence[Sequence[CallN
     return openings
 
 
-def find_ways(format: Format, *, recover: bool) -> Sequence[Sequence[CallNode]]:
-    """Returns the ways to write a further call in a group; arguments as for `find_openings`."""
-    if not recover:
-        return (format.call,)
-    return (format.call, *format.variants) if format.headers is None else ()
-
-
 @dataclass(frozen=True)
 class Closers:
-    """The tags that close calls.
-
-    Args:
-        of_call: those of one call, and of its values.
-        of_group: those of all calls of a turn.
-        heads: what the closers of another version begin with.
-    """
+    """The tags that close a call and its values, all calls, and what those of another version begin
+    with."""
 
     of_call: tuple[str, ...]
     of_group: tuple[str, ...]
@@ -248,7 +208,6 @@ def find_closers(format: Format) -> Closers:
 
 
 def _list_tags(format: Format, texts: Iterable[str]) -> tuple[str, ...]:
-    """Returns those of the texts that have a tag and open nothing, the longest first."""
     openers = (*format.openings, *format.content_openers, format.start)
     tags: list[str] = []
     for text in map(str.strip, texts):
@@ -258,7 +217,6 @@ def _list_tags(format: Format, texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _find_stops(nodes: Sequence[CallNode], format: Format) -> str:
-    """Returns the characters that can end a name before these nodes."""
     before = ""
     for i, node in enumerate(nodes):
         match node:

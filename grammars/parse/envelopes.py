@@ -16,14 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from grammars.parse.envelope_json import (
-    ARGUMENT_KEYS,
-    GROUP_KEYS,
-    NAME_KEYS,
-    CallWords,
-    WholeCall,
-    says_nothing,
-)
 from grammars.parse.render import render_opening
 from grammars.schema.json_values import Json
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
@@ -74,46 +66,108 @@ _ACTION, _ACTION_INPUT = "Action:", "Action Input:"
 begins, this is an ordinary line of text."""
 
 
+NAME_KEYS = ("name", "function", "tool", "tool_name", "function_name", "recipient_name")
+ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "tool_input")
+GROUP_KEYS = ("tool_calls", "tool_call", "function_call", "function_calls", "calls", "tool_uses")
+"""Keys of a member whose value has the calls."""
+ID_KEYS = ("id", "call_id", "tool_call_id")
+TYPES = ("function", "tool", "function_call", "tool_call", "tool_use", "call")
+"""Values of a member `type` that say no more than that this is a call."""
+SCHEMA_KEYS = ("type", "properties", "$schema", "required", "$defs")
+"""The first keys of a schema. After `"parameters"`, they quote a tool."""
+PREFIXES = ("functions.", "function.", "tools.", "tool.", "default_api.", "call:")
+"""Words that models write before the name of a function."""
+_TAG_WITH_NAME = re.compile(
+    r"<[^\s=<>]*(?:=|\s+(?:name|tool|function)\s*=\s*)[\"']?([^\"'<>\s=]+)[\"']?\s*>"
+)
+
+
+@dataclass(frozen=True)
+class WholeCall:
+    name: str
+    arguments: dict[str, Json]
+    id: str | None
+
+
+class CallWords:
+    """The words with which models name the tools that may be called."""
+
+    def __init__(self, tools: Mapping[str, Tool]):
+        self._tools = tools
+        self.words = [prefix + name for prefix in ("", *PREFIXES) for name in tools]
+
+    def find_tool(self, word: str) -> str:
+        """Returns the offered tool that a word names, perhaps after a prefix; "": none."""
+        for prefix in ("", *PREFIXES):
+            name = word.removeprefix(prefix)
+            if name in self._tools:
+                return name
+        return ""
+
+    def find_in_tag(self, tag: str) -> str:
+        match = _TAG_WITH_NAME.fullmatch(tag)
+        return self.find_tool(match[1]) if match else ""
+
+    def declares(self, name: str, key: str) -> bool:
+        objects = self._tools[name].schema.objects
+        return any(member.key == key for node in objects for member in node.properties)
+
+    def is_schema_key(self, name: str, key: str) -> bool:
+        """Returns whether this is the first key of a schema, and not declared by the tool."""
+        return key in SCHEMA_KEYS and not self.declares(name, key)
+
+    def list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:
+        """Returns the calls in a JSON value; raises a `ValueError` if something in it is none."""
+        if isinstance(value, list) and value:
+            return [call for item in cast(list[Json], value) for call in self.list_calls(item)]
+        if not isinstance(value, dict):
+            raise ValueError("no call")
+        members = cast(dict[str, Json], value)
+        parts = {key: one for key, one in members.items() if not says_nothing(key, one)}
+        ids = [str(one) for key, one in members.items() if key in ID_KEYS and one not in (None, "")]
+        id = ids[0] if ids else id
+        for key in (*GROUP_KEYS, *NAME_KEYS):
+            if len(parts) == 1 and isinstance(parts.get(key), dict | list):
+                return self.list_calls(parts[key], id)
+        names = [key for key in parts if key in NAME_KEYS]
+        keys = [key for key in parts if key in ARGUMENT_KEYS]
+        if len(names) != 1 or len(keys) > 1 or len(parts) != len(names) + len(keys):
+            raise ValueError("something would be lost")
+        word = parts[names[0]]
+        name = self.find_tool(word) if isinstance(word, str) else ""
+        arguments: Json = parts[keys[0]] if keys else {}
+        if isinstance(arguments, str):
+            arguments = read_json(arguments)
+        if not name or not isinstance(arguments, dict):
+            raise ValueError("no call of an offered tool")
+        given = cast(dict[str, Json], arguments)
+        if keys == ["parameters"] and self.is_schema_key(name, next(iter(given), "")):
+            raise ValueError("a tool, not a call")
+        return [WholeCall(name, given, id)]
+
+
+def says_nothing(key: str, value: Json) -> bool:
+    """Returns whether a member of a call says no more than that it is one."""
+    if key == "type":
+        return value in TYPES
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if key == "index":
+        return is_number
+    return key in ID_KEYS and (value is None or is_number or isinstance(value, str))
+
+
 @dataclass(frozen=True)
 class WholeCalls:
-    """Complete calls in JSON, as the reader has found them.
-
-    Args:
-        calls: in order.
-        closers: the texts that may follow them, the next one last.
-    """
+    """Complete calls in JSON, and the texts that may follow them, the next one last."""
 
     calls: Sequence[WholeCall]
     closers: Sequence[str]
 
 
-@dataclass(frozen=True)
-class _Beginning:
-    """The beginning of a call, up to its arguments.
-
-    Args:
-        wrappers: around the call.
-        kind: what the call begins with, if it has no wrapper.
-        tool: the name of the called tool.
-        format: how the turn goes on; None: it is not known.
-    """
-
-    wrappers: Sequence[Wrapper]
-    kind: EnvelopeKind
-    tool: str
-    format: Format | None
-
-
 class EnvelopeReader:
-    """Reads the beginning of an envelope.
-
-    Args:
-        buffer: the text.
-        tools: those that may be called, by name.
-        own: texts that open the model's own calls, which are no envelope.
-        whole: all text is there, so JSON is read up to its end, wherever its name stands. If not,
-            reading ends where the arguments begin, and after `MAX_HELD` characters.
-    """
+    """Reads the beginning of an envelope. `own`: texts that open the model's own calls, which are
+    none. `whole`: all text is there, so JSON is read up to its end, wherever its name stands; else
+    reading ends where the arguments begin, and after `MAX_HELD` characters."""
 
     def __init__(
         self,
@@ -128,35 +182,21 @@ class EnvelopeReader:
         self._reads_whole = whole
         self._words = CallWords(tools)
         self._known = (*self._words.words, *TAG_WORDS)
+        self._begun = 0  # where the envelope begins
         self._in_vain = 0  # characters of JSON that was no call
 
     def read(self, before: str = "") -> Steps[ForeignCall | WholeCalls]:
-        """Reads an envelope up to the arguments of its first call, or all of it if it is JSON.
-
-        Args:
-            before: text that was taken, and belongs to the envelope.
-
-        Raises:
-            NotACallError: the text is something else.
-            CutError: the text ends before this is certain.
-        """
-        begun = self._buffer.position - len(before)
-        self._buffer.limit = None if self._reads_whole else begun + MAX_HELD
+        """Reads an envelope up to the arguments of its first call, or all of it if it is JSON;
+        `before`: text that was taken, and belongs to it. Raises a `NotACallError`, or a `CutError`
+        if the text ends before this is certain."""
+        self._begun = self._buffer.position - len(before)
+        self._buffer.limit = None if self._reads_whole else self._begun + MAX_HELD
         try:
-            found = yield from self._read()
+            return (yield from self._read())
         finally:
             self._buffer.limit = None
-        if isinstance(found, WholeCalls):
-            return found
-        return ForeignCall(
-            kind=found.wrappers[0].kind if found.wrappers else found.kind,
-            tool=found.tool,
-            start=begun,
-            end=self._buffer.position,
-            format=found.format,
-        )
 
-    def _read(self) -> Steps[_Beginning | WholeCalls]:
+    def _read(self) -> Steps[ForeignCall | WholeCalls]:
         wrappers: list[Wrapper] = []
         while len(wrappers) <= _MAX_WRAPPERS:
             first = yield from self._buffer.next_visible()
@@ -183,15 +223,23 @@ class EnvelopeReader:
                 case "{" if self._reads_whole:
                     return (yield from self._read_whole(wrappers))
                 case "{":
-                    return (yield from _ObjectReader(self._buffer, self._words).read(wrappers))
+                    return (yield from self._read_object(wrappers))
                 case "A" if self._reads_whole and (yield from self._buffer.begins(_ACTION)):
                     return (yield from self._read_action(wrappers))
                 case _:
                     found = yield from self._read_word(wrappers)
-                    if isinstance(found, _Beginning):
+                    if isinstance(found, ForeignCall):
                         return found
                     wrappers.append(found)
         raise NotACallError
+
+    def _begin(
+        self, wrappers: Sequence[Wrapper], kind: EnvelopeKind, tool: str, format: Format | None
+    ) -> ForeignCall:
+        """Returns the call whose arguments come next; `kind`: that of a call without wrapper."""
+        kind = wrappers[0].kind if wrappers else kind
+        end = self._buffer.position
+        return ForeignCall(kind, tool, start=self._begun, end=end, format=format)
 
     # Wrappers.
 
@@ -233,8 +281,7 @@ class EnvelopeReader:
 
     def _read_after_tag(
         self, wrappers: Sequence[Wrapper], tag: str, name: str
-    ) -> Steps[_Beginning]:
-        """Reads up to the arguments after a tag with the name of the tool: JSON or further tags."""
+    ) -> Steps[ForeignCall]:
         following = yield from self._buffer.next_visible()
         if following == "{":
             before, _, after = tag.partition(name)
@@ -244,9 +291,9 @@ class EnvelopeReader:
             format = _find_registered(wrappers, tag, name)
         else:
             raise NotACallError
-        return _Beginning(wrappers, EnvelopeKind.TAG, name, format)
+        return self._begin(wrappers, EnvelopeKind.TAG, name, format)
 
-    def _read_word(self, wrappers: Sequence[Wrapper]) -> Steps[_Beginning | Wrapper]:
+    def _read_word(self, wrappers: Sequence[Wrapper]) -> Steps[ForeignCall | Wrapper]:
         """Reads a call of a function, or a tag that lacks its first character."""
         word = ""
         while (character := (yield from self._buffer.need())).isalnum() or character in "_-.:":
@@ -274,18 +321,17 @@ class EnvelopeReader:
             format = _find_registered(wrappers[:-1], wrappers[-1].opener.strip() + word, name)
         else:
             raise NotACallError
-        return _Beginning(wrappers, EnvelopeKind.TAG, name, format)
+        return self._begin(wrappers, EnvelopeKind.TAG, name, format)
 
-    def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[_Beginning]:
-        """Reads up to the arguments of a function: JSON, or a declared keyword."""
+    def _read_parenthesis(self, wrappers: Sequence[Wrapper], name: str) -> Steps[ForeignCall]:
         if (yield from self._buffer.next_visible()) == "{":
-            return _Beginning(
+            return self._begin(
                 wrappers, EnvelopeKind.FUNCTION, name, wrap(wrappers, FUNCTION_OF_JSON)
             )
         if not (yield from self._buffer.peek(self._read_keyword(name))):
             raise NotACallError
         format = wrap(wrappers, FUNCTION_OF_KEYWORDS)
-        return _Beginning(wrappers, EnvelopeKind.FUNCTION, name, format)
+        return self._begin(wrappers, EnvelopeKind.FUNCTION, name, format)
 
     def _read_keyword(self, name: str) -> Steps[bool]:
         """Reads a key; returns whether it is a declared keyword, and no part of a comparison."""
@@ -297,7 +343,6 @@ class EnvelopeReader:
     # JSON up to its end.
 
     def _read_action(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
-        """Reads a call of the kind ReAct."""
         self._buffer.take(len(_ACTION))
         yield from self._buffer.next_visible()
         line = yield from self._buffer.take_while(lambda next: next != "\n")
@@ -315,7 +360,6 @@ class EnvelopeReader:
         return WholeCalls([call], _list_closers(wrappers))
 
     def _read_whole(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:
-        """Reads an object or a list of objects that are calls."""
         value = yield from self._read_json()
         try:
             calls = self._words.list_calls(value)
@@ -324,7 +368,6 @@ class EnvelopeReader:
         return WholeCalls(calls, _list_closers(wrappers))
 
     def _read_json(self) -> Steps[Json]:
-        """Reads an object or a list."""
         start = self._buffer.position
         if self._in_vain > _MAX_IN_VAIN:
             raise NotACallError
@@ -334,20 +377,9 @@ class EnvelopeReader:
             self._in_vain += self._buffer.position - start
             raise NotACallError from None
 
+    # An object, up to the arguments of the call in it.
 
-class _ObjectReader:
-    """Reads a call that is a JSON object, up to its arguments.
-
-    Args:
-        buffer: the text.
-        words: the names of the offered tools.
-    """
-
-    def __init__(self, buffer: Buffer, words: CallWords):
-        self._buffer = buffer
-        self._words = words
-
-    def read(self, wrappers: Sequence[Wrapper]) -> Steps[_Beginning]:
+    def _read_object(self, wrappers: Sequence[Wrapper]) -> Steps[ForeignCall]:
         """Reads an object up to its arguments, which may also be those of an object in it."""
         self._buffer.take(1)
         name, name_key, has_arguments = "", "", False
@@ -357,15 +389,16 @@ class _ObjectReader:
             yield from self._buffer.literal(":")
             following = yield from self._buffer.next_visible()
             if key in GROUP_KEYS and not name and following in "{[":
-                wrappers = (*wrappers, self._open_group(key, following))
+                wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
                 if following == "[":
+                    wrapper = Wrapper(EnvelopeKind.LIST, f'{{"{key}": [', "]}")
                     self._buffer.take(1)
                     if (yield from self._buffer.next_visible()) != "{":
                         raise NotACallError
-                return (yield from self.read(wrappers))
+                return (yield from self._read_object((*wrappers, wrapper)))
             if key in NAME_KEYS and not name and following == "{":
                 wrapper = Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
-                return (yield from self.read((*wrappers, wrapper)))
+                return (yield from self._read_object((*wrappers, wrapper)))
             if key in NAME_KEYS and not name and following in "\"'":
                 name, name_key = self._words.find_tool((yield from self._read_string())), key
                 if not name:
@@ -373,7 +406,7 @@ class _ObjectReader:
             elif key in ARGUMENT_KEYS and name:
                 encoded = yield from self._read_arguments_start(key, name, following)
                 call = write_json_call(name_key, key, encoded=encoded)
-                return _Beginning(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
+                return self._begin(wrappers, EnvelopeKind.OBJECT, name, wrap(wrappers, call))
             elif key in ARGUMENT_KEYS and not has_arguments and following in "{\"'":
                 has_arguments = True
                 yield from self._skip_value()
@@ -381,15 +414,9 @@ class _ObjectReader:
                 raise NotACallError
             if name and has_arguments:
                 # What stands before the name is written again, under the mask.
-                return _Beginning(wrappers, EnvelopeKind.OBJECT, name, None)
+                return self._begin(wrappers, EnvelopeKind.OBJECT, name, None)
             yield from self._buffer.space()
             yield from self._buffer.literal(",")
-
-    def _open_group(self, key: str, following: str) -> Wrapper:
-        """Returns the wrapper of an object with a member that has the call, or a list of calls."""
-        if following == "{":
-            return Wrapper(EnvelopeKind.OBJECT, f'{{"{key}": ', "}")
-        return Wrapper(EnvelopeKind.LIST, f'{{"{key}": [', "]}")
 
     def _read_arguments_start(self, key: str, name: str, following: str) -> Steps[bool]:
         """Checks that arguments come next; returns whether they are the text of a string."""
@@ -404,8 +431,7 @@ class _ObjectReader:
         return False
 
     def _sees_schema(self, name: str) -> Steps[bool]:
-        """Returns whether an object with the first key of a schema comes next, which the tool does
-        not declare."""
+        """Returns whether an object with the first key of a schema comes next."""
         self._buffer.mark()
         try:
             self._buffer.take(1)
@@ -418,7 +444,6 @@ class _ObjectReader:
             self._buffer.unread(self._buffer.forget())
 
     def _read_string(self) -> Steps[str]:
-        """Reads a JSON string, also in single quotes."""
         if (yield from self._buffer.next_visible()) not in "\"'":
             raise NotACallError
         quote = self._buffer.take(1)
@@ -439,7 +464,6 @@ class _ObjectReader:
             raise NotACallError from None
 
     def _skip_value(self) -> Steps[None]:
-        """Takes an object, or a string."""
         try:
             yield from self._buffer.value(ValueReader(_EITHER_QUOTES))
         except ValueError:
@@ -447,19 +471,13 @@ class _ObjectReader:
 
 
 def _list_closers(wrappers: Sequence[Wrapper]) -> Sequence[str]:
-    """Lists the texts that may follow the calls, the next one last."""
     return tuple(wrapper.closer.strip() for wrapper in wrappers if wrapper.closer)
 
 
 def _find_registered(wrappers: Sequence[Wrapper], ending: str, name: str) -> Format | None:
     """Returns the registered format in which a call of this tool begins so, up to its name or the
-    text after it, and whose arguments are between tags; None: no format is known.
-
-    Args:
-        wrappers: around the calls. They count, unless they are those of the format.
-        ending: the last text before the arguments.
-        name: of the tool.
-    """
+    text after it, and whose arguments are between tags. The wrappers around the calls count, unless
+    they are those of the format."""
     for format in NATIVE:
         if not isinstance(format.hole, TaggedArguments):
             continue

@@ -1,6 +1,8 @@
 """The events of a turn: text becomes reasoning or content, depending on where it stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from grammars.turn import ContentDelta, Event, ReasoningDelta
 from grammars.wire.format import Content
@@ -13,43 +15,26 @@ class PendingCalls:
     If the model continues after the block, it was only thinking about these calls. If it never
     closes the block, or ends the turn right after it, it means them. So their events wait until
     this is known.
-
-    Args:
-        count: the number of calls before them.
-        blank: the parser's pending white space before them.
-        events: the events to emit if the calls are meant.
     """
 
-    count: int
-    blank: str | None
-    events: list[Event] = field(default_factory=list[Event])
+    count: int  # of the calls before them
+    blank: str | None  # the pending white space before them
+    events: list[Event] = field(default_factory=list[Event])  # to emit if the calls are meant
 
 
 class TurnOutput:
-    """Collects the events of one turn.
-
-    Args:
-        inline: emit the reasoning block as content, as it is written, with its tags.
-
-    Attributes:
-        in_block: in the reasoning block.
-        in_thoughts: in thoughts between tags that the format does not know.
-        wrapping: how the current content is written; None: it has no opener.
-        count: the number of calls so far.
-        blank: white space that becomes content if more content follows; None: content has begun.
-        after_calls: the text that the template writes between calls and content; it is no content.
-        has_content: there is content, other than white space.
-        pending: the calls in the reasoning block that may not be meant; None: there are none.
-    """
+    """Collects the events of one turn. `inline`: emit the reasoning block as content, with its
+    tags."""
 
     def __init__(self, *, inline: bool):
         self.in_block = False
-        self.in_thoughts = False
-        self.wrapping: Content | None = None
+        self.in_thoughts = False  # between tags that the format does not know
+        self.wrapping: Content | None = None  # how the current content is written
         self.count = 0
+        # White space that becomes content if more content follows; None: content has begun.
         self.blank: str | None = ""
-        self.after_calls = ""
-        self.has_content = False
+        self.after_calls = ""  # what the template writes before content there; it is none
+        self.has_content = False  # other than white space
         self.pending: PendingCalls | None = None
         self._inline = inline
         self._events: list[Event] = []
@@ -60,12 +45,10 @@ class TurnOutput:
         return self.in_block or self.pending is not None
 
     def take(self) -> list[Event]:
-        """Returns the events since the last call of this method."""
         events, self._events = self._events, []
         return events
 
     def add(self, event: Event) -> None:
-        """Adds an event."""
         events = self._events if self.pending is None else self.pending.events
         events.append(event)
 
@@ -100,15 +83,12 @@ class TurnOutput:
         self.in_block = self.in_thoughts = False
 
     def end_content(self) -> None:
-        """Ends the content, after its closer."""
         self.wrapping, self.blank = None, ""
 
     def begin_pending(self) -> None:
-        """Lets the events of calls wait from now on."""
         self.pending = PendingCalls(self.count, self.blank)
 
     def release(self) -> None:
-        """Adds the pending events."""
         if self.pending is not None:
             self._events += self.pending.events
             self.pending = None
@@ -123,3 +103,26 @@ class TurnOutput:
         """Ends the turn: white space is content if there is nothing else."""
         if self.blank and not self.count:
             self.add(ContentDelta(self.blank))
+
+
+T = TypeVar("T")
+
+
+class AnswerText:
+    """Removes the white space in front of the content of a turn that is one JSON value."""
+
+    def __init__(self) -> None:
+        self._has_begun = False  # a character other than white space has come
+
+    def take(self, events: Sequence[T]) -> list[T | ContentDelta]:
+        """Returns the events with the content that is left; all others pass."""
+        passed: list[T | ContentDelta] = []
+        for event in events:
+            if self._has_begun or not isinstance(event, ContentDelta):
+                passed.append(event)
+                continue
+            text = event.text.lstrip()
+            if text:
+                self._has_begun = True
+                passed.append(ContentDelta(text))
+        return passed

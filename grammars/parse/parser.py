@@ -2,24 +2,186 @@
 
 from collections.abc import Collection, Sequence
 
-from grammars.parse.content import ContentReader
-from grammars.parse.groups import CallGroups
-from grammars.parse.headers import HeaderReader
-from grammars.parse.lines import ContentLines
+from grammars.parse.groups import CallGroups, ContentLines
 from grammars.parse.output import TurnOutput
 from grammars.parse.reasoning import ReasoningReader
 from grammars.parse.render import render_opening
-from grammars.parse.stops import TextStops
-from grammars.spelling.buffer import Buffer, Steps
-from grammars.turn import (
-    Event,
-    State,
-    Tool,
-    Turn,
-    collect,
-)
+from grammars.spelling.buffer import Buffer, CutError, Steps
+from grammars.turn import Event, State, Tool, Turn, collect
 from grammars.wire.envelopes import ForeignCall
-from grammars.wire.format import Format
+from grammars.wire.format import MAX_NAME_LENGTH, Content, Format
+from grammars.wire.variants import MessageHeader
+
+
+class ContentReader:
+    def __init__(
+        self, buffer: Buffer, output: TurnOutput, groups: CallGroups, reasoning: ReasoningReader
+    ):
+        self._buffer = buffer
+        self._output = output
+        self._groups = groups
+        self._reasoning = reasoning
+
+    def begin(self, wrapping: Content) -> Steps[None]:
+        """Begins content after its opener; if it is in a JSON string, reads all of it."""
+        self._reasoning.release()
+        self._output.begin_content(wrapping)
+        if wrapping.escaped:
+            yield from self._buffer.escaped(wrapping.closer, self._output.write)
+            self._output.end_content()
+
+    def read_longer_opener(self, opening: str) -> Steps[bool]:
+        """Continues after an opener of calls that begins one of content, too (`>>>` of `>>>all`);
+        returns whether that has begun."""
+        for wrapping in self._groups.format.contents:
+            if not wrapping.opener.startswith(opening):
+                continue
+            rest = wrapping.opener.removeprefix(opening)
+            if (yield from self._buffer.accept(rest, after_space=False)):
+                yield from self.begin(wrapping)
+                return True
+        return False
+
+    def read_answer(self) -> Steps[None]:
+        """Reads an answer up to the end of the turn. A closer may also occur in a string of it."""
+        format = self._groups.format
+        wrapping, tail = format.contents[0], format.tail
+        if wrapping.opener:
+            if not (yield from self._buffer.accept(wrapping.opener)):
+                return
+            self._output.blank = None
+            self._groups.begun = self._buffer.position
+        if wrapping.escaped:
+            yield from self.begin(wrapping)
+            return
+        closers = (wrapping.closer + tail, wrapping.closer, tail, *format.inner_ends)
+        ends = tuple(closer for closer in closers if closer)
+        while (stop := (yield from self._buffer.until(ends, self._output.write))) is not None:
+            if not (yield from self._buffer.peek(self._buffer.need())):
+                return
+            self._output.write(stop)
+
+
+class HeaderReader:
+    """Reads headers in recovery mode, since models write them in many ways."""
+
+    def __init__(self, format: Format, buffer: Buffer, output: TurnOutput, tools: Collection[str]):
+        assert format.headers is not None
+        self._headers = format.headers
+        self._buffer = buffer
+        self._output = output
+        self._tools = tools
+        self._ends = (self._headers.end, *format.inner_ends)
+        self._is_spaced = False  # a space stands at both ends of the message
+
+    def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
+        """Returns the texts that end the message or begin the next one; as `TextStops.find`."""
+        ends, starts = self._ends, self._headers.starts
+        if self._output.in_block:  # in which the words of a recipient are text
+            starts = (self._headers.start, self._headers.channel)
+        if self._output.in_block or self._is_spaced:
+            ends = (f" {self._headers.end}", *ends)
+        return ends + starts
+
+    def read(self, stop: str, *, calls: bool) -> Steps[tuple[str, str] | None]:
+        """Continues after one of these texts. If a call begins, returns its header and the tool's
+        name."""
+        output, headers = self._output, self._headers
+        if stop not in headers.starts:
+            if output.in_block:
+                output.show(stop)
+            output.in_block, output.blank = False, ""
+            return None
+        found = yield from self._buffer.attempt(self._read_header(stop))
+        if found is None:
+            output.write(stop)
+            return None
+        text, header = found
+        tool = headers.find_tool(header.recipient, self._tools)
+        is_call = tool in self._tools or header.recipient.startswith(headers.tools)
+        if tool is not None and not is_call:  # code may be its message: `to=python code`
+            is_call = yield from self._buffer.peek_text("{")
+        output.in_block = False
+        if tool is not None and is_call and calls:
+            return text, tool
+        output.blank = None
+        output.in_block = header.channel in headers.thoughts
+        if output.in_block:
+            output.show(text)
+        self._is_spaced = header.is_spaced
+        if header.is_spaced:
+            yield from self._buffer.skip(" ")
+        return None
+
+    def _read_header(self, stop: str) -> Steps[tuple[str, MessageHeader] | None]:
+        """Takes the header that begins with `stop`, up to the message. At the end of the text, it
+        may be cut after the role."""
+        headers, text = self._headers, stop
+        try:
+            while not text.endswith(headers.body) and len(text) <= MAX_NAME_LENGTH:
+                yield from self._buffer.need()
+                text += self._buffer.take(1)
+        except CutError:
+            if text.split() != (headers.start + headers.role).split():
+                return None
+        header = headers.read(text.removesuffix(headers.body))
+        return None if header is None else (text, header)
+
+
+class TextStops:
+    """Finds the texts that may end the current text. `thoughts`, `ends`: as in `Parser`."""
+
+    def __init__(
+        self,
+        groups: CallGroups,
+        output: TurnOutput,
+        *,
+        recover: bool,
+        thoughts: tuple[str, str] | None,
+        ends: tuple[str, ...],
+    ):
+        self._groups = groups
+        self._output = output
+        self._recover = recover
+        self._thoughts = thoughts
+        self._ends = ends
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """The markers of a reasoning block that may occur anywhere in a turn."""
+        format = self._groups.format
+        if not self._recover or format.reasoning is None or not format.strays:
+            return ()
+        return (format.reasoning.opener.text, *format.strays)
+
+    def find(self, *, calls: bool, lines: bool) -> tuple[str, ...]:
+        """Returns these texts. `lines`: a call in another envelope may begin with the next line."""
+        format, output = self._groups.format, self._output
+        wrapping = output.wrapping
+        openings: tuple[str, ...] = ()
+        if calls:  # what may come before each is a part of it
+            befores = format.list_befores(amid_content=wrapping is not None and not self._recover)
+            openings = tuple(
+                before + opener for opener in self._groups.openings for before in befores
+            )
+        if output.is_inside and format.reasoning is not None:
+            closers = format.reasoning.closers
+            if not self._recover:
+                return closers
+            others = [opening for opening in openings if not opening.startswith(closers)]
+            return (*closers, *others, *format.tagged_openers)
+        breaks = ("\n",) if lines else ()
+        if wrapping is not None:
+            if not self._recover and (not wrapping.calls or wrapping.closer):
+                openings = ()
+            closers = (wrapping.closer,) if wrapping.closer else ()
+            return (*closers, *openings, *format.inner_ends, *self._ends, *breaks)
+        tail = (format.tail,) if format.tail else ()
+        outside = (*openings, *format.content_openers, *format.inner_ends, *tail, *self.strays)
+        if output.in_thoughts and self._thoughts:  # the grammar allows calls there, too
+            closer = self._thoughts[1]
+            outside = (f"\n{closer}", closer, *outside)
+        return (*outside, *self._ends, *breaks)
 
 
 class Parser:
@@ -163,7 +325,6 @@ class Parser:
         yield from self._read_text()
 
     def _read_text(self) -> Steps[None]:
-        """Reads text and calls up to the end of the turn."""
         reader = self._headers or self._stops
         while True:
             stops = reader.find(calls=self._calls, lines=self._lines.sees_envelopes)
@@ -181,8 +342,8 @@ class Parser:
         self._output.close()
 
     def _read_body(self) -> Steps[None]:
-        """Reads what is possible only directly after the reasoning: a call without opener, or an
-        answer."""
+        """Reads a call without opener, or an answer, which are possible only after the
+        reasoning."""
         format = self._groups.format
         yield from self._buffer.skip_one(format.head)
         self._groups.begun = self._lines.body_start = self._buffer.position
@@ -198,7 +359,6 @@ class Parser:
         yield from self._lines.read("")
 
     def _read_stop(self, stop: str) -> Steps[None]:
-        """Continues after a text that ends the current text."""
         if self._headers is not None:
             call = yield from self._headers.read(stop, calls=self._calls)
             if call is not None:
@@ -246,15 +406,9 @@ class Parser:
         return self._lines.found
 
     def go_on(self, found: ForeignCall, *, drops_rest: bool = False) -> list[Event]:
-        """Reads the rest of the turn in the envelope of a call, from its arguments on.
-
-        Args:
-            found: the call, whose `format` is known.
-            drops_rest: the text that is not read yet belongs to the beginning of the call.
-
-        Returns:
-            the events that are now certain.
-        """
+        """Reads the rest of the turn in the envelope of a call whose `format` is known, from its
+        arguments on; returns the events that are now certain. `drops_rest`: the text that is not
+        read yet belongs to the beginning of the call."""
         assert found.format is not None
         self._lines.found = None
         if drops_rest:

@@ -1,5 +1,4 @@
-"""Reads the reasoning of a turn: the block of the format, and thoughts between tags that the format
-does not know."""
+"""Reads the reasoning of a turn."""
 
 from grammars.parse.output import TurnOutput
 from grammars.spelling.buffer import Buffer, Steps
@@ -8,19 +7,7 @@ from grammars.wire.format import Reasoning
 
 
 class ReasoningReader:
-    """Reads what opens and closes reasoning.
-
-    Args:
-        state: where the rendered prompt ends.
-        buffer: the text.
-        output: of the parser; says whether the text stands in reasoning.
-        block: how the format writes reasoning; None: not at all.
-        thoughts: opener and closer of other thoughts, as in `Parser`.
-        recover: as in `Parser`.
-
-    Attributes:
-        block: that of the format in which the turn is read now.
-    """
+    """Reads what opens and closes reasoning: the block, and thoughts between other tags."""
 
     def __init__(
         self,
@@ -64,7 +51,6 @@ class ReasoningReader:
                 yield from self._buffer.skip("\n")
 
     def _read_block_start(self, block: Reasoning) -> Steps[None]:
-        """Reads the opener of the block, or what stands instead of a block."""
         instead = self._start.instead
         may_open = self._start.may_open or (self._recover and not self._output.in_block)
         self._buffer.mark()
@@ -112,8 +98,7 @@ class ReasoningReader:
         yield from self._show_with(tag, block.after)
 
     def read_pending(self, opener: str, steps: Steps[bool]) -> Steps[None]:
-        """Tries to read a call in the block, after its opener. It waits until it is known whether
-        it is meant."""
+        """Tries to read a call in the block, which waits until it is known whether it is meant."""
         self._output.begin_pending()
         self._buffer.unread(opener)
         self._buffer.mark()
@@ -124,7 +109,6 @@ class ReasoningReader:
             self.release()
 
     def release(self) -> None:
-        """Emits the calls that wait."""
         if self._output.pending is not None:
             self._output.release()
             self._buffer.forget()

@@ -1,16 +1,14 @@
-"""Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format.
-
-Needs `turn_grammar.arguments`, `wire`. Start with `render`.
-"""
+"""Renders a turn as text: the inverse of `parse`. Refuses what would be ambiguous in the format."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 from grammars.errors import RenderError
 from grammars.turn import Start, State, Tool, ToolCall, Turn
-from grammars.turn_grammar.arguments.kind import ArgumentsKind, CallToWrite
+from grammars.turn_grammar.arguments.kind import CallToWrite
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.wire.format import (
     CallId,
@@ -28,12 +26,8 @@ def render(
     turn: Turn, format: Format, tools: Sequence[Tool] = (), state: State | None = None
 ) -> str:
     """Returns the text of a turn as the model writes it after the prompt, without the end of turn.
-
-    Args:
-        turn: the turn.
-        format: its wire format.
-        tools: the tools; their schemas decide how raw text is read back.
-        state: the start state at the end of the prompt; an open block is not opened again.
+    The schemas of the tools decide how raw text is read back; a block that is open at the end of
+    the prompt is not opened again.
 
     Raises:
         RenderError: the text could be read back as something else; `where` names the part.
@@ -66,8 +60,7 @@ def render(
 
 
 def _header(turn: Turn, format: Format, state: State) -> str:
-    """Returns the header that the prompt lacks, if the template writes it in front of such a
-    turn."""
+    """Returns the header that the prompt lacks, if the template writes it before such a turn."""
     late = format.late_header
     if late is None or not state.header:
         return ""
@@ -77,13 +70,7 @@ def _header(turn: Turn, format: Format, state: State) -> str:
 
 def render_opening(format: Format, name: str, state: State | None = None) -> str:
     """Returns the text with which the first call of a turn begins, up to its arguments, or up to an
-    id that the model makes up.
-
-    Args:
-        format: its wire format.
-        name: of the tool.
-        state: has the number of calls in the conversation before this turn.
-    """
+    id that the model makes up. The state has the number of calls before this turn."""
     text = spell_fixed(format.opening)
     calls = None if state is None else state.calls
     for node in format.call:
@@ -106,7 +93,6 @@ def render_opening(format: Format, name: str, state: State | None = None) -> str
 
 
 def join_before(content: str, calls: str, format: Format) -> str:
-    """Returns the calls, with the content before them if there is some."""
     return content + format.before + calls if content else calls
 
 
@@ -172,83 +158,60 @@ def _calls(calls: Sequence[ToolCall], format: Format, tools: Sequence[Tool], sta
     written = [
         _CallWriter(call, number, format, known, state).write() for number, call in enumerate(calls)
     ]
-    opening, between, closing = format.opening, format.between, format.closing
-    if format.several is not None and len(calls) > 1:
-        several = format.several
-        opening, between, closing = several.opening, several.between, several.closing
-    return spell_fixed(opening) + between.join(written) + spell_fixed(closing)
+    around = format.several if format.several and len(calls) > 1 else format
+    return spell_fixed(around.opening) + around.between.join(written) + spell_fixed(around.closing)
 
 
+@dataclass(frozen=True)
 class _CallWriter:
-    """Writes one call.
+    """Writes the call with this number in its turn."""
 
-    Args:
-        call: the call.
-        number: the number of calls of the turn before this one.
-        format: the wire format.
-        tools: the offered tools, by name.
-        state: has the number of calls in the conversation before this turn.
-    """
+    call: ToolCall
+    number: int
+    format: Format
+    tools: Mapping[str, Tool]
+    state: State
 
-    def __init__(
-        self,
-        call: ToolCall,
-        number: int,
-        format: Format,
-        tools: Mapping[str, Tool],
-        state: State,
-    ):
-        self._call = call
-        self._number = number
-        self._format = format
-        self._tools = tools
-        self._state = state
-        self._tool = tools.get(call.name)
-        self._where = f"/calls/{number}"
+    @property
+    def where(self) -> str:
+        return f"/calls/{self.number}"
 
     def write(self) -> str:
-        """Returns the text of the call.
-
-        Raises:
-            RenderError, ToolError: as for `render`.
-        """
-        kind = find_kind(self._format)
-        kind.check_name(self._call.name)
+        kind = find_kind(self.format)
+        kind.check_name(self.call.name)
         try:
-            json.dumps(self._call.arguments, allow_nan=False, ensure_ascii=False).encode()
+            json.dumps(self.call.arguments, allow_nan=False, ensure_ascii=False).encode()
         except ValueError as e:
-            raise RenderError(f"not JSON: {e}", where=f"{self._where}/arguments") from e
+            raise RenderError(f"not JSON: {e}", where=f"{self.where}/arguments") from e
         text = ""
-        for node in self._format.call:
+        for node in self.format.call:
             match node:
                 case Literal(part) | Marker(part):
                     text += part
                 case Name():
-                    text += self._call.name
+                    text += self.call.name
                 case CallId() | CallIndex():
                     text += self._id(node)
                 case _:
-                    text += self._arguments(kind)
+                    name, id = self.call.name, self._id(kind.id) if kind.id else ""
+                    where = f"{self.where}/arguments"
+                    arguments = kind.write(
+                        CallToWrite(name, self.call.arguments, self.tools, where)
+                    )
+                    parts = [*kind.open_call(name, id), arguments, *kind.close_call(id)]
+                    text += "".join(map(str, parts))
         return text
 
-    def _arguments(self, kind: ArgumentsKind) -> str:
-        """Returns the arguments, with what their kind writes around them."""
-        name, id = self._call.name, self._id(kind.id) if kind.id else ""
-        where = f"{self._where}/arguments"
-        arguments = kind.write(CallToWrite(name, self._call.arguments, self._tools, where))
-        around = [*kind.open_call(name, id), arguments, *kind.close_call(id)]
-        return "".join(map(str, around))
-
     def _id(self, node: CallId | CallIndex) -> str:
-        """Returns the id in the format's spelling; the number of the call if it has no id that
+        """Returns the id as the format spells it; the number of the call if it has none that
         fits."""
         if isinstance(node, CallIndex):
-            written = _read_index(node, self._call.name, self._call.id)
-            return written or str(node.count(self._state.calls or 0, self._number))
-        id = f"{self._number:09}" if self._call.id is None else self._call.id
+            written = _read_index(node, self.call.name, self.call.id)
+            return written or str(node.count(self.state.calls or 0, self.number))
+        id = f"{self.number:09}" if self.call.id is None else self.call.id
         if not re.fullmatch(node.pattern, id):
             message, hint = f"the id {id!r} cannot be written", f"It must match {node.pattern}"
-            raise RenderError(message, where=f"{self._where}/id", hint=hint)
+            raise RenderError(message, where=f"{self.where}/id", hint=hint)
         return id
 
 

@@ -11,15 +11,9 @@ NO_CALL = "a call is a pair of name and arguments, or an object with both"
 
 
 def write_answer(value: Any) -> dict[str, Any]:
-    """Returns what was read from a whole text, with the fields that the parser returns.
-
-    Args:
-        value: a list of calls; or an object or a dictionary with `content`, `calls` (or
-            `tool_calls`) and `reasoning`; or None, which is no calls.
-
-    Raises:
-        TypeError: it is none of these.
-    """
+    """Returns what was read from a whole text, with the fields that the parser returns: of a list
+    of calls; of an object or a dictionary with `content`, `calls` (or `tool_calls`) and
+    `reasoning`; or of None, which is no calls. Raises a `TypeError` if it is none of these."""
     if value is None or isinstance(value, list | tuple):
         calls: Sequence[Any] = cast(Sequence[Any], value or ())
         return {"calls": [write_call(call) for call in calls]}
@@ -36,13 +30,9 @@ def write_answer(value: Any) -> dict[str, Any]:
 
 
 def write_deltas(value: Any) -> Iterator[dict[str, Any]]:
-    """Yields what was read from a chunk.
-
-    Args:
-        value: a delta: an object or a dictionary with `content`, `reasoning` and `calls` (or
-            `tool_calls`), each of them with its `index` and a piece of its arguments; or text,
-            which is content; or several deltas; or None.
-    """
+    """Yields what was read from a chunk: of a delta, which has `content`, `reasoning` and `calls`
+    (or `tool_calls`), each of them with its `index` and a piece of its arguments; of text, which is
+    content; of several deltas; or of None."""
     if value is None:
         return
     if isinstance(value, str):
@@ -68,11 +58,8 @@ def _write_piece(call: Any) -> dict[str, Any]:
 
 
 def write_call(call: Any) -> dict[str, Any]:
-    """Returns name and arguments of a call: a pair, an object with both, or OpenAI's form.
-
-    Raises:
-        TypeError: it is none of these.
-    """
+    """Returns name and arguments of a call: a pair, an object with both, or OpenAI's form. Raises a
+    `TypeError` if it is none of these."""
     name = arguments = _MISSING
     if isinstance(call, list | tuple):
         pair = cast(Sequence[Any], call)
@@ -87,7 +74,6 @@ def write_call(call: Any) -> dict[str, Any]:
 
 
 def _find(value: Any, *names: str, default: Any = _MISSING) -> Any:
-    """Returns the first of these members or attributes that is there."""
     for name in names:
         if isinstance(value, Mapping):
             found: Any = cast(Mapping[str, Any], value).get(name, _MISSING)

@@ -124,15 +124,10 @@ SPECIFIC = frozenset(
 
 @dataclass(frozen=True)
 class Change:
-    """A difference.
-
-    Args:
-        kind: what happened.
-        place: to what: "argument", "content", "reasoning"; the kind and the place of an error; ""
-            for calls.
-    """
+    """A difference."""
 
     kind: ChangeKind
+    # Of what: "argument", "content", "reasoning"; the kind and the place of an error; "" for calls.
     place: str = ""
 
     @property
@@ -147,7 +142,6 @@ class Change:
 
     @property
     def severity(self) -> Severity:
-        """What it costs the user."""
         if self.kind in _CALLS:
             return Severity.CALL
         if self.kind in _ORDERED:
@@ -168,7 +162,9 @@ def find_changes(failure: ParserFailure, claims: Claims) -> tuple[Change, ...]:
         case Reading() as wanted, Reading() as got:
             found = list(compare_readings(wanted, got, claims))
         case Reading(), list():
-            found = [_find_stream_fault(failure.what)]
+            is_named = failure.what in (Kinds.SHARED_INDEX, Kinds.WRONG_INDEX, Kinds.CALLS_LATE)
+            named = Change(Kinds(failure.what)) if is_named else Change(Kinds.STREAM, failure.what)
+            found = [named]
         case list(), list():
             found = [Change(Kinds.CUT_CALL)]
         case _:
@@ -176,13 +172,6 @@ def find_changes(failure: ParserFailure, claims: Claims) -> tuple[Change, ...]:
             found = [Change(Kinds.WORD_REPEATED if repeats else Kinds.WORD_LOST)]
     order = list(Severity)
     return tuple(sorted(dict.fromkeys(found), key=lambda change: order.index(change.severity)))
-
-
-def _find_stream_fault(what: str) -> Change:
-    for kind in (Kinds.SHARED_INDEX, Kinds.WRONG_INDEX, Kinds.CALLS_LATE):
-        if what == kind:
-            return Change(kind)
-    return Change(Kinds.STREAM, what)
 
 
 def _find_error(failure: ParserFailure) -> Change:
@@ -214,15 +203,11 @@ def compare_readings(wanted: Reading, got: Reading, claims: Claims) -> Iterator[
         a, b = getattr(wanted, place), getattr(got, place)
         if is_same(Reading(**{place: a}), Reading(**{place: b}), claims):
             continue
-        if has_rest and _is_rest(a, b):
+        if has_rest and (a.strip() in b or not b.strip()):
             continue
         yield Change(_compare_texts(a, b), place)
     if wanted.unfinished != got.unfinished:
         yield Change(Kinds.OTHER_TEXT, "unfinished call")
-
-
-def _is_rest(wanted: str, got: str) -> bool:
-    return wanted.strip() in got or not got.strip()
 
 
 def _compare_calls(wanted: Reading, got: Reading, claims: Claims) -> Iterator[Change]:
@@ -349,17 +334,11 @@ IN_PIECES, DAMAGED = "in pieces", "damaged"
 
 @dataclass(frozen=True)
 class FaultCause:
-    """What two failures with one cause have in common.
+    """What two failures with one cause have in common."""
 
-    Args:
-        change: the most severe difference.
-        triggers: what has to be in a text to fail, see `find_triggers`.
-        marks: the signs of syntax in its arguments.
-    """
-
-    change: Change
-    triggers: frozenset[str]
-    marks: frozenset[str] = frozenset()
+    change: Change  # the most severe one
+    triggers: frozenset[str]  # what has to be in a text to fail, see `find_triggers`
+    marks: frozenset[str] = frozenset()  # the signs of syntax in its arguments
 
     def explains(self, other: "FaultCause") -> bool:
         """Returns whether another failure has this cause, too: it differs in the same way, which

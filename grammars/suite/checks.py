@@ -63,27 +63,20 @@ MAX_EDITED = 12
 """Turns to which each habit is applied in each run."""
 
 
+Examples: TypeAlias = Callable[[Draws], Iterator[Example]]
+Judge: TypeAlias = Callable[[CheckedParser, Example], None]
+
+
 @dataclass(frozen=True)
 class SuiteCheck:
-    """A property of parsers.
-
-    Args:
-        name: of the check.
-        about: what holds, in a sentence.
-        judge: raises a `ParserFailure` if a parser does not have the property in an example.
-        examples: yields examples.
-        can_shrink: other examples than these can be judged, too.
-    """
+    """A property of parsers."""
 
     name: str
-    about: str
-    judge: Callable[[CheckedParser, Example], None]
-    examples: Callable[[Draws], Iterator[Example]]
-    can_shrink: bool = True
-
-    @property
-    def __name__(self) -> str:
-        return self.name
+    about: str  # what holds, in a sentence
+    # raises a `ParserFailure` if a parser does not have it
+    judge: Judge
+    examples: Examples
+    can_shrink: bool = True  # other examples than these can be judged, too
 
     def find_failure(self, subject: CheckedParser, example: Example) -> ParserFailure | None:
         """Returns how a parser fails on an example; None: it passes, or this does not apply."""
@@ -95,10 +88,6 @@ class SuiteCheck:
         return None
 
 
-Examples: TypeAlias = Callable[[Draws], Iterator[Example]]
-Judge: TypeAlias = Callable[[CheckedParser, Example], None]
-
-
 def check_of(examples: Examples) -> Callable[[Judge], SuiteCheck]:
     """Makes a check of a function that judges examples."""
     return lambda judge: SuiteCheck(
@@ -107,7 +96,6 @@ def check_of(examples: Examples) -> Callable[[Judge], SuiteCheck]:
 
 
 def make_whole(written: Written) -> Example:
-    """Returns the whole text of a turn as an example."""
     return Example(written, (written.text,))
 
 
@@ -139,7 +127,6 @@ def reads_tags_in_values(subject: CheckedParser, example: Example) -> None:
 
 
 def reads(subject: CheckedParser, written: Written) -> bool:
-    """Returns whether a parser reads a turn as it was meant."""
     try:
         compare_reading(subject, written)
     except ParserFailure:
@@ -148,11 +135,7 @@ def reads(subject: CheckedParser, written: Written) -> bool:
 
 
 def compare_reading(subject: CheckedParser, written: Written) -> None:
-    """Reads a turn, and compares what the parser reads with what was meant.
-
-    Raises:
-        ParserFailure: they differ.
-    """
+    """Reads a turn; raises a `ParserFailure` if that differs from what was meant."""
     tools, text = written.tools, written.text
     got, events = subject.read(tools, text)
     wanted = as_reading(written.turn, [])
@@ -171,7 +154,6 @@ def _list_cuts(draws: Draws) -> Iterator[Example]:
 def _draw(
     draws: Draws, turns: Sequence[Written], cut: Callable[[Written], SearchStrategy[list[str]]]
 ) -> list[Example]:
-    """Draws pieces of drawn turns."""
     if not turns:
         return []
     strategy = st.sampled_from(turns).flatmap(
@@ -181,7 +163,6 @@ def _draw(
 
 
 def _list_turns(draws: Draws) -> list[Written]:
-    """Returns drawn turns to damage."""
     return [*draws.plain, *draws.tagged] if draws.subject.claims.damage else draws.plain
 
 
@@ -303,8 +284,7 @@ def survives_edits(subject: CheckedParser, example: Example) -> None:
 
 
 def _read_damaged(subject: CheckedParser, tools: Sequence[Tool], text: str) -> Reading | None:
-    """Reads a damaged text; None: the parser refuses it, which is allowed if it does not claim
-    `damage`."""
+    """Reads a damaged text; None: it is refused, and `damage` is not claimed."""
     try:
         return subject.read(tools, text)[0]
     except ParserFailure as e:
@@ -327,7 +307,9 @@ def _list_remarks(draws: Draws) -> Iterator[Example]:
 def invents_nothing(subject: CheckedParser, example: Example) -> None:
     """Text without tags of the format is content, all of it, and gives no call."""
     turn, tools = example.written.turn, example.written.tools
-    if turn.calls or any(tag in turn.content for tag in _find_tags(subject.format)):
+    # Words and punctuation of the structure, which are no tags, may occur in content.
+    texts = [text.strip() for text in subject.format.structure]
+    if turn.calls or any(len(tag) >= MIN_TAG_LENGTH and tag in turn.content for tag in texts):
         return
     got, _ = subject.read(tools, example.text)
     subject.compare(got, as_reading(turn, []), [example.text], tools)
@@ -371,13 +353,6 @@ def replace_in_values(written: Written, texts: Mapping[str, str], format: Format
             spelled = spelled.replace(json.dumps(text)[1:-1], other)
         calls.append(replace(call, arguments=json.loads(spelled)))
     return write(replace(written.turn, calls=tuple(calls)), format, written.tools)
-
-
-def _find_tags(format: Format) -> set[str]:
-    """Returns the texts that are structure: tags, but no words or punctuation, which may occur in
-    content."""
-    texts = map(str.strip, format.structure)
-    return {text for text in texts if len(text) >= MIN_TAG_LENGTH}
 
 
 def _find_fault(events: Sequence[Event], got: Reading) -> str | None:

@@ -63,19 +63,11 @@ _TOOLS = (_F, _G, _tool("get_weather", city="string"))
 
 
 def list_turns(
-    format: Format,
-    offered: Sequence[Tool],
-    *,
-    reasoning: bool,
-    tags: bool,
+    format: Format, offered: Sequence[Tool], *, reasoning: bool, tags: bool
 ) -> Iterator[Written]:
     """Yields turns in this format; those that it cannot write without ambiguity are left out.
-
-    Args:
-        offered: the tools to call; (): tools that the suite makes up.
-        reasoning: turns may have a reasoning block.
-        tags: yield the turns with a tag of the format in a value; False: the others.
-    """
+    `offered`: the tools to call; (): the suite makes them up. `tags`: only turns with a tag of the
+    format in a value; False: the others."""
     texts = _list_tagged_texts(format) if tags else _TEXTS
     if offered:
         turns = _list_own(tuple(offered), texts)
@@ -88,7 +80,9 @@ def list_turns(
             continue
         if format.single and len(turn.calls) > 1:
             continue
-        calls = [replace(call, id=_make_id(format, i)) for i, call in enumerate(turn.calls)]
+        calls = turn.calls
+        if find_id_pattern(format):  # the model makes them up
+            calls = [replace(call, id=f"callid{i:03}") for i, call in enumerate(calls)]
         written = write(replace(turn, calls=tuple(calls)), format, tools)
         if written is not None:
             yield written
@@ -143,11 +137,6 @@ def _list_own(tools: tuple[Tool, ...], texts: Sequence[str]) -> Iterator[_Turn]:
                     changed = {**arguments, key: text}
                     if tool.schema.admits(changed):
                         yield Turn(calls=(ToolCall(tool.name, changed),)), tools
-
-
-def _make_id(format: Format, index: int) -> str | None:
-    """Returns an id, if the model makes them up in this format."""
-    return f"callid{index:03}" if find_id_pattern(format) else None
 
 
 def _list_plain(format: Format) -> Iterator[_Turn]:
@@ -215,8 +204,8 @@ def list_tags(format: Format) -> list[str]:
 
 
 def list_cuts(turns: Sequence[Written]) -> Iterator[Example]:
-    """Yields turns in pieces: whole, in single characters, and the longest ones in two pieces, cut
-    at each place, and in short pieces."""
+    """Yields turns whole, in single characters, and the longest ones cut at each place, and in
+    short pieces."""
     yield from (Example(written, (written.text,)) for written in turns)
     yield from (Example(written, tuple(written.text)) for written in turns)
     longest = sorted(turns, key=_count_parts, reverse=True)
@@ -250,8 +239,8 @@ def list_truncations(turns: Sequence[Written], format: Format) -> Iterator[Examp
 
 
 def list_edits(turns: Sequence[Written], format: Format) -> Iterator[Example]:
-    """Yields turns with one habit of models without a mask, or without one of their tags, or with
-    it twice."""
+    """Yields turns with one habit of models without a mask, without one of their tags, or with it
+    twice."""
     changes = list_habits(list_tags(format))
     for written in turns:
         for pattern, replacement in changes:
@@ -276,8 +265,8 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
         found.add("reasoning")
         found |= {f"{kind} in the reasoning" for kind in _find_text(turn.reasoning, tags)}
     if turn.content:
-        is_before = not turn.calls or 0 <= written.text.find(turn.content) < _find_call(written)
-        if not is_before:
+        end = written.text.find(turn.calls[0].name) if turn.calls else len(written.text)
+        if turn.calls and not 0 <= written.text.find(turn.content) < end:
             found |= {BEHIND, "text behind a call"}
         else:
             found |= {f"{kind} in the content" for kind in _find_text(turn.content, tags)}
@@ -299,10 +288,6 @@ def find_triggers(example: Example, format: Format) -> frozenset[str]:
         for value in call.arguments.values():
             found |= _find_value(value, tags)
     return frozenset(found)
-
-
-def _find_call(written: Written) -> int:
-    return written.text.find(written.turn.calls[0].name)
 
 
 def find_marks(example: Example) -> frozenset[str]:

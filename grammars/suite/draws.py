@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as set_seed
@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from hypothesis.strategies import SearchStrategy
 
-from grammars.suite.clear import is_clear
+from grammars.parse.parser import parse
+from grammars.schema.subschemas import is_object
 from grammars.suite.corners import list_tags, list_turns
 from grammars.suite.parser_output import as_reading
-from grammars.suite.reading import CheckedParser
+from grammars.suite.reading import CheckedParser, Claims
 from grammars.suite.strategies import Written, wire_texts
-from grammars.wire.format import Format
+from grammars.wire.format import Format, KeywordArguments, TaggedArguments
 
 T = TypeVar("T")
 DEFAULT = settings(max_examples=100, database=None)
@@ -29,13 +30,7 @@ _IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter
 
 @dataclass(frozen=True)
 class Draws:
-    """Turns for a parser, of the kind that it claims to read. All checks share them.
-
-    Args:
-        subject: the parser.
-        chosen: the settings of Hypothesis: how many turns are drawn.
-        seed: with it, the same ones are drawn again.
-    """
+    """Turns for a parser, of the kind that it claims to read. All checks share them."""
 
     subject: CheckedParser
     chosen: settings
@@ -92,21 +87,13 @@ class Draws:
         return examples[:: len(examples) // wanted]
 
     def has_tags(self, written: Written) -> bool:
-        """Returns whether the arguments of a turn have a tag of the format."""
         return bool(find_tags(written, self.subject.format))
 
     def make_turns(self, *, tags: bool) -> SearchStrategy[Written]:
-        """Makes a strategy for turns.
-
-        Args:
-            tags: values of arguments may contain the tags of the format.
-        """
+        """Makes a strategy for turns. `tags`: those of the format may be in arguments."""
         subject = self.subject
         drawn = wire_texts(
-            subject.format,
-            subject.tools or None,
-            tags=tags,
-            reasoning=subject.claims.reasoning,
+            subject.format, subject.tools or None, tags=tags, reasoning=subject.claims.reasoning
         )
         # Of a schema with further keywords, hardly any value that is drawn would fit.
         own = self._list_corners(tags=tags) if subject.tools else []
@@ -124,6 +111,54 @@ class Draws:
 
 
 def find_tags(written: Written, format: Format) -> list[str]:
-    """Returns the tags of the format in the arguments of a turn."""
     texts = "\n".join(as_reading(replace(written.turn, content="", reasoning=""), []).texts)
     return [tag for tag in list_tags(format) if tag in texts]
+
+
+def is_clear(written: Written, format: Format, claims: Claims) -> bool:
+    """Returns whether the text of a turn has one meaning. It has two if
+
+    - it has reasoning alone: such a turn is not over, and some servers show it as the answer;
+    - its content is a call in another envelope, which parsers may read as one, as ours does with
+      `recover`;
+    - white space around content or reasoning may be the format's, or `space` is not claimed;
+    - and, without `exact`, if raw text may be a value of another type, or have escapes.
+    """
+    turn = written.turn
+    if turn.reasoning and not turn.content and not turn.calls:
+        return False
+    if turn.content and written.tools:
+        read = parse(written.text, format, written.tools, recover=True)
+        if len(read.calls) > len(turn.calls):
+            return False
+    texts = (turn.content, turn.reasoning)
+    if any(text != text.strip() for text in texts):
+        read = parse(written.text, format, written.tools)
+        if not claims.space or (read.content, read.reasoning) != texts:
+            return False
+    return claims.exact or not _has_two_readings(written, format)
+
+
+def _has_two_readings(written: Written, format: Format) -> bool:
+    schemas = {tool.name: tool.schema.source for tool in written.tools}
+    for call in written.turn.calls:
+        text = "".join(value for value in call.arguments.values() if isinstance(value, str))
+        match format.hole:
+            case TaggedArguments(wrapper=wrapper):
+                if _has_text_and_more(schemas.get(call.name)):
+                    return True
+                if wrapper is not None and "\r" in text:  # XML reads a line feed
+                    return True
+            # Strings are raw between quotes of one kind, and Python's between those of the other.
+            case KeywordArguments(quote=quote) if quote:
+                if {quote, "\\", "\n", "\r"} & set(text):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _has_text_and_more(schema: Any) -> bool:
+    properties: Any = schema.get("properties") if is_object(schema) else None
+    members = filter(is_object, properties.values()) if is_object(properties) else ()
+    return any(isinstance(one.get("type"), list) or "anyOf" in one for one in members)

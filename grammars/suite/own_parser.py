@@ -16,11 +16,7 @@ _PROBE = "zorn"
 
 
 def find_parser(name: str) -> Callable[..., Any]:
-    """Returns a function or a class, such as `my_package.parser:parse`.
-
-    Raises:
-        ImportError, AttributeError: it is not there.
-    """
+    """Returns a function or a class, such as `my_package.parser:parse`."""
     module, _, path = name.partition(":")
     found: Any = import_module(module)
     for part in path.split("."):
@@ -35,9 +31,6 @@ class OwnParser:
     with the tools if it takes an argument; it gets chunks by `feed(chunk)` and the end by
     `finish()` or `close()`, and a whole text by `parse(text)`, if it has that. `write_answer` and
     `write_deltas` say what they return.
-
-    Args:
-        parser: the function or the class.
     """
 
     def __init__(self, parser: Callable[..., Any]):
@@ -60,7 +53,6 @@ class OwnParser:
         return self._parser(tools) if self._takes_tools else self._parser()
 
     def read(self, tools: list[Any], text: str) -> dict[str, Any]:
-        """Returns the answer for a whole text."""
         if not self.reads_whole:
             return {"deltas": list(self.stream(tools, [text]))}
         if self.streams:
@@ -69,7 +61,6 @@ class OwnParser:
         return write_answer(self._parser(*given))
 
     def stream(self, tools: list[Any], chunks: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yields the deltas for chunks."""
         parser = self._begin(tools)
         for chunk in chunks:
             yield from write_deltas(parser.feed(chunk))
@@ -116,8 +107,7 @@ def as_factory(parser: Callable[..., Any]) -> tuple[Factory, Claims]:
 
 
 def _ask(function: Callable[..., JsonObject], tools: list[Any], text: Any) -> JsonObject:
-    """Calls a parser. An error is what a server would answer, as behind the pipe: damaged text may
-    have one."""
+    """Calls a parser. An error is an answer, as behind the pipe: damaged text may have one."""
     try:
         return function(tools, text)
     except Exception as e:

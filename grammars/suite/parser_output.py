@@ -40,7 +40,6 @@ class Reading:
 
     @property
     def texts(self) -> Iterable[str]:
-        """All texts in it."""
         yield from (self.content, self.reasoning, self.unfinished)
         for name, arguments in self.calls:
             yield name
@@ -52,14 +51,8 @@ class ParserRefusal(Exception):  # noqa: N818  an answer of a parser, and no err
 
 
 class BrokenParser(Exception):  # noqa: N818  as above
-    """The parser gives no answer, or an invalid one.
-
-    Args:
-        message: what is wrong.
-        kind: its kind, one of `ChangeKind`.
-        place: where it is wrong, or the error that ended the parser; failures at one place have one
-            cause.
-    """
+    """The parser gives no answer, or an invalid one; `kind`: one of `ChangeKind`. `place`: where,
+    or the error that ended the parser; failures at one place have one cause."""
 
     def __init__(self, message: str, kind: str = "form of the answer", place: str = ""):
         super().__init__(message)
@@ -68,24 +61,15 @@ class BrokenParser(Exception):  # noqa: N818  as above
 
 @dataclass(frozen=True)
 class Streamed:
-    """Everything that a parser has reported in pieces, if it returns that at the end.
-
-    Args:
-        reading: what the pieces add up to.
-        events: the pieces, in order.
-    """
+    """Everything that a parser has reported in pieces, if it returns that at the end."""
 
     reading: Reading
     events: Sequence[Event]
 
 
 class AskedParser:
-    """A parser that is asked for a whole text, or for all chunks of a text at once.
-
-    Args:
-        read: returns the answer for a whole text, in the form of the pipe.
-        stream: returns the answer for chunks.
-    """
+    """A parser that is asked for a whole text, or for all chunks at once, and answers as the pipe
+    does."""
 
     def __init__(
         self, read: Callable[[str], JsonObject], stream: Callable[[Sequence[str]], JsonObject]
@@ -94,24 +78,18 @@ class AskedParser:
         self._chunks: list[str] = []
 
     def read(self, text: str) -> Reading:
-        """Returns what the parser reads from a whole text."""
         return read_answer(self._read(text))
 
     def feed(self, text: str) -> None:
-        """Takes a chunk."""
         self._chunks.append(text)
 
     def close(self) -> Streamed:
-        """Ends the text, and returns what the parser reported for its chunks."""
         return read_deltas(self._stream(self._chunks))
 
 
 def as_reading(value: object, events: list[Event]) -> Reading:
-    """Converts the final value of a parser to a reading; adds its events to `events`.
-
-    Raises:
-        TypeError: it is none of the forms that a parser may return.
-    """
+    """Converts the final value of a parser, and adds its events to `events`. Raises a `TypeError`
+    if it is none of the forms that a parser may return."""
     if isinstance(value, Streamed):
         events += value.events
         value = value.reading
@@ -127,11 +105,7 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 
 
 def read_result(value: object) -> Reading:
-    """Converts what a parser returns for a whole text.
-
-    Raises:
-        TypeError: it is none of the forms that a parser may return.
-    """
+    """Converts what a parser returns for a whole text; raises as `as_reading` does."""
     if isinstance(value, list | tuple):
         return Reading(calls=_read_calls(cast(Sequence[object], value)))
     return as_reading(value, [])
@@ -148,11 +122,7 @@ def _read_calls(calls: Sequence[object]) -> list[tuple[str, Any]]:
 
 
 def as_events(value: object) -> list[Event]:
-    """Returns what a parser reports as events.
-
-    Raises:
-        TypeError: it reports something else.
-    """
+    """Returns what a parser reports as events; raises a `TypeError` if it is something else."""
     items = cast(Sequence[object], value) if isinstance(value, list | tuple) else [value]
     events: list[Event] = []
     for item in items:
@@ -182,11 +152,7 @@ def _find_texts(value: Json) -> Iterable[str]:
 
 
 def add_up(events: Sequence[Event]) -> Reading:
-    """Returns what deltas add up to. Calls are in the order of their first delta.
-
-    Args:
-        events: the deltas.
-    """
+    """Returns what deltas add up to. Calls are in the order of their first delta."""
     content = reasoning = ""
     names: dict[int, str] = {}
     arguments: dict[int, str] = {}
@@ -207,12 +173,7 @@ def add_up(events: Sequence[Event]) -> Reading:
 
 
 def read_answer(answer: JsonObject) -> Reading:
-    """Reads a parser's answer to a whole text.
-
-    Raises:
-        ParserRefusal: the parser refuses the text.
-        BrokenParser: the answer is not valid.
-    """
+    """Reads the answer to a whole text; raises a `ParserRefusal` or a `BrokenParser`."""
     _check_error(answer)
     if "deltas" in answer:
         return read_deltas(answer).reading
@@ -233,12 +194,7 @@ def read_answer(answer: JsonObject) -> Reading:
 
 
 def read_deltas(answer: JsonObject) -> Streamed:
-    """Reads a parser's answer to a text in chunks. Calls are in the order of their first delta.
-
-    Raises:
-        ParserRefusal: the parser refuses the text.
-        BrokenParser: the answer is not valid.
-    """
+    """Reads the answer to a text in chunks; raises as `read_answer` does."""
     _check_error(answer)
     if "deltas" not in answer:
         raise BrokenParser("the answer to chunks has no deltas")

@@ -18,11 +18,7 @@ from grammars.suite.parser_output import (
     as_reading,
     read_result,
 )
-from grammars.turn import (
-    Event,
-    Tool,
-    decode_arguments,
-)
+from grammars.turn import Event, Tool, decode_arguments
 from grammars.wire.format import Format
 
 WORDS = ("zorn", "yquil", "woxam", "kvelp", "jinqa")
@@ -92,16 +88,9 @@ text adds: deltas (objects with `content`, `reasoning` and `calls`, as behind a 
 
 
 class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
-    """A parser fails a check.
-
-    Args:
-        what: what is wrong.
-        pieces: the pieces of the smallest failing text.
-        tools: the offered tools.
-        in_pieces: the text was fed to the parser, in one piece or in several.
-        is_refusal: the parser itself reported that it cannot read the text.
-        wanted, got: the expected and the actual result.
-    """
+    """A parser fails a check. `pieces`: of the smallest failing text; `in_pieces`: it was fed to
+    the parser, in one piece or in several; `is_refusal`: the parser itself reported that it cannot
+    read it."""
 
     check = ""
     """The name of the check, which enters it."""
@@ -124,7 +113,6 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
 
     @property
     def text(self) -> str:
-        """The whole text that was given to the parser."""
         return "".join(self.pieces)
 
     def __str__(self) -> str:
@@ -139,11 +127,7 @@ class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no 
 
 
 class StopSearch(BaseException):
-    """Ends a check: what was found is kept.
-
-    Args:
-        is_whole: no further check is made.
-    """
+    """Ends a check: what was found is kept. `is_whole`: no further check is made."""
 
     def __init__(self, *, is_whole: bool = False):
         super().__init__()
@@ -152,14 +136,7 @@ class StopSearch(BaseException):
 
 @dataclass(frozen=True)
 class CheckedParser:
-    """A parser that is checked.
-
-    Args:
-        factory: makes the parser.
-        format: the wire format that it reads.
-        claims: the abilities that it claims.
-        tools: the tools that turns call; (): the suite makes them up.
-    """
+    """A parser that is checked. `tools`: those that turns call; (): the suite makes them up."""
 
     factory: Factory
     format: Format
@@ -168,17 +145,13 @@ class CheckedParser:
 
     @property
     def is_push(self) -> bool:
-        """Whether it takes text in pieces."""
         return isinstance(self.factory(()), PushParser)
 
     def listen(
         self, tools: Sequence[Tool], pieces: Sequence[str]
     ) -> tuple[Reading, Sequence[Event]]:
-        """Feeds a text in pieces; returns what the parser reads, and its events.
-
-        Raises:
-            ParserFailure: the parser raised an exception.
-        """
+        """Feeds a text in pieces; returns what is read, and its events. Errors become a
+        `ParserFailure`."""
         events: list[Event] = []
         with _failures(pieces, tools, in_pieces=True):
             parser = self.factory(tools)
@@ -189,12 +162,8 @@ class CheckedParser:
             return read_result(parser("".join(pieces))), events
 
     def read(self, tools: Sequence[Tool], text: str) -> tuple[Reading, Sequence[Event]]:
-        """Returns what the parser reads from a whole text, and its events if it gets it as one
-        piece.
-
-        Raises:
-            ParserFailure: the parser raised an exception.
-        """
+        """Reads a whole text as `listen` does; there are events if the parser gets it as one
+        piece."""
         with _failures([text], tools, in_pieces=False):
             parser = self.factory(tools)
             if isinstance(parser, WholeParser):
@@ -212,11 +181,7 @@ class CheckedParser:
         *,
         in_pieces: bool = False,
     ) -> None:
-        """Compares what the parser reads with what is expected, as far as its claims go.
-
-        Raises:
-            ParserFailure: they differ.
-        """
+        """Raises a `ParserFailure` if the parser reads something else, as far as its claims go."""
         if not is_same(got, wanted, self.claims):
             start = "in pieces, the parser" if in_pieces else "the parser"
             raise ParserFailure(
@@ -244,8 +209,8 @@ def _failures(pieces: Sequence[str], tools: Sequence[Tool], *, in_pieces: bool) 
 
 
 def is_same(a: Reading, b: Reading, claims: Claims = ALL_CLAIMS) -> bool:
-    """Returns whether two readings are equal as far as the parser's claims go. In JSON, 1, 1.0 and
-    true are different."""
+    """Whether two readings are equal as far as the claims go. In JSON, 1, 1.0 and true are
+    different."""
     if not claims.content:
         a, b = replace(a, content=""), replace(b, content="")
     if not claims.space:
@@ -269,7 +234,10 @@ def _spell(calls: Sequence[tuple[str, Any]], claims: Claims) -> str:
         if not claims.exact:
             arguments = _round(arguments)
         if not claims.types and is_object(arguments):
-            arguments = {key: _untype(value) for key, value in arguments.items()}
+            arguments = {  # as text, whatever their types are
+                key: json.dumps(decode_arguments(value), sort_keys=True)
+                for key, value in arguments.items()
+            }
         spelled.append((name, arguments))
     return json.dumps(spelled, sort_keys=True, default=repr)
 
@@ -283,13 +251,7 @@ def _round(value: Json) -> Json:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _untype(value: Json) -> str:
-    """Returns an argument as text, whatever its type."""
-    return json.dumps(decode_arguments(value), sort_keys=True)
-
-
 def _count_words(texts: Iterable[str]) -> Counter[str]:
-    """Counts the `WORDS` in texts."""
     # Words have no white space, so the end of one text and the start of the next form no word.
     return Counter(re.findall("|".join(WORDS), "\n".join(texts)))
 
@@ -297,18 +259,9 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
 def find_lost(
     text: str, reading: Reading, *, damaged: bool = False, tags: Sequence[str] = ()
 ) -> str | None:
-    """Finds a word that the reading has less or more often than the text.
-
-    Args:
-        text: what was read.
-        reading: the result.
-        damaged: calls may have an argument twice, of which one is read, or further members; these
-            are excused.
-        tags: the tags of the format; the text on both sides of a tag may become a word.
-
-    Returns:
-        The word and its counts in words; None: no word is lost.
-    """
+    """Finds a word that the reading has less or more often than the text. `damaged`: calls may have
+    an argument twice, of which one is read, or further members; these are excused. `tags`: of the
+    format; the text on both sides of a tag may become a word."""
     before, after = _count_words([text]), _count_words(reading.texts)
     longest_first = sorted(tags, key=len, reverse=True)
     joined = _count_words([re.sub("|".join(map(re.escape, longest_first)), "", text)])
@@ -324,8 +277,7 @@ def find_lost(
 
 
 def _find_extra(text: str) -> list[str]:
-    """Returns the texts of what calls in JSON have beside their names and arguments: they need not
-    be read."""
+    """Returns the texts in calls beside their names and arguments: they need not be read."""
     extra: list[str] = []
 
     def note(pairs: list[tuple[str, Json]]) -> Json:
@@ -344,7 +296,6 @@ def _find_extra(text: str) -> list[str]:
 
 
 def _may_repeat(text: str, reading: Reading) -> bool:
-    """Returns whether a call in the text may have had a member twice."""
     members = max(text.count('"arguments"'), text.count('"parameters"'))
     if 0 < len(reading.calls) < members:
         return True

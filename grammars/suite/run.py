@@ -1,11 +1,8 @@
 """A test suite for any parser of tool calls.
 
 It writes turns in a wire format as a model does, and cuts and damages the texts: first those that
-parsers are known to stumble over, then some that Hypothesis draws. `assert_parser` checks
-properties that every parser must have; `find_failures` returns one failure for each cause.
-docs/testing-parsers.md has an example.
-
-Needs Hypothesis: `pip install 'constrained-calls[suite]'`.
+parsers are known to stumble over, then some that Hypothesis draws. docs/testing-parsers.md has an
+example.
 """
 
 import json
@@ -22,16 +19,9 @@ except ImportError as e:
     raise ImportError(message) from e
 
 from grammars.suite.changes import Change, FaultCause, Severity, find_changes
-from grammars.suite.checks import (
-    CHECKS,
-    SuiteCheck,
-    make_whole,
-    reads,
-)
-from grammars.suite.clear import is_clear
+from grammars.suite.checks import CHECKS, SuiteCheck, make_whole, reads
 from grammars.suite.corners import find_marks, find_triggers
-from grammars.suite.draws import DEFAULT, Draws
-from grammars.suite.parser_output import ParserRefusal, Reading
+from grammars.suite.draws import DEFAULT, Draws, is_clear
 from grammars.suite.reading import (
     ALL_CLAIMS,
     CheckedParser,
@@ -45,20 +35,6 @@ from grammars.suite.strategies import Example
 from grammars.turn import Tool
 from grammars.wire.format import Format
 
-__all__ = [
-    "CHECKS",
-    "Claims",
-    "Failure",
-    "ParserFailure",
-    "ParserRefusal",
-    "Progress",
-    "Reading",
-    "StopSearch",
-    "assert_parser",
-    "find_failures",
-    "settings",
-]
-
 WHOLE_CHECKS = ("reads_tags_in_values", "reads_back", "reads_text_around_calls")
 """The checks of whole, undamaged texts. The other checks ask only for turns that pass them."""
 MAX_SHRUNK = 12
@@ -67,55 +43,36 @@ MAX_SHRUNK = 12
 
 @dataclass(frozen=True)
 class Failure:
-    """A cause for which checks fail.
+    """A cause for which checks fail."""
 
-    Args:
-        checks: the names of the checks that show it; the first one has found it.
-        about: what this check checks.
-        example: the smallest failing example.
-        cause: the failure as an exception.
-        changes: the differences, the most severe one first.
-        root: what it is told apart by.
-    """
-
-    checks: Sequence[str]
-    about: str
-    example: Example
+    checks: Sequence[str]  # the names of those that show it; the first one has found it
+    about: str  # what that one checks
+    example: Example  # the smallest failing one
     cause: ParserFailure
-    changes: Sequence[Change]
-    root: FaultCause
+    changes: Sequence[Change]  # the most severe one first
+    root: FaultCause  # what it is told apart by
 
     @property
     def check(self) -> str:
-        """The check that has found it."""
         return self.checks[0]
 
     @property
     def text(self) -> str:
-        """The smallest failing text."""
         return self.cause.text
 
     @property
     def report(self) -> str:
-        """A description of the failure."""
         return f"{self.cause}\n  change  {self.root}\n  checks  {', '.join(self.checks)}"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the search is.
+    """How far the search is."""
 
-    Args:
-        check: the name of the check that is made.
-        number: its number, from 0.
-        examples: how many examples it has read.
-        found: how many causes were found.
-    """
-
-    check: str
-    number: int
-    examples: int
-    found: int
+    check: str  # the name of the check that is made
+    number: int  # from 0
+    examples: int  # how many it has read
+    found: int  # how many causes were found
 
 
 def assert_parser(
@@ -192,15 +149,6 @@ class Found:
 
 @dataclass
 class _Search:
-    """The search for causes.
-
-    Args:
-        subject: the parser.
-        checks: all checks to make.
-        draws: what examples are made of.
-        report, tell, max_found: see `find_failures`.
-    """
-
     subject: CheckedParser
     checks: Sequence[SuiteCheck]
     draws: Draws
@@ -217,22 +165,23 @@ class _Search:
         stop: StopSearch | None = None
         try:
             for count, example in enumerate(check.examples(self.draws)):
-                self.report(Progress(check.__name__, number, count, len(self.found)))
+                self.report(Progress(check.name, number, count, len(self.found)))
                 if check.name in WHOLE_CHECKS or not self._is_misread(example, failing):
                     failing += filter(None, [self._find(check, example)])
         except StopSearch as e:
             stop = e
         tries = 0
         for found in sorted(failing, key=self._measure):
-            if tries < MAX_SHRUNK and not self._is_explained(found):
+            cause = find_cause(found.change, found.example, self.subject.format)
+            if tries < MAX_SHRUNK and not self._show(cause, found.check, alike=True):
                 tries += 1
                 self._add(found)
         if stop is not None and stop.is_whole:
             raise stop
 
     def _measure(self, found: Found) -> tuple[int, int, int, int]:
-        """Returns what the first example to add has less of. One with fewer triggers explains more,
-        and not each example can be made smaller."""
+        """Returns what the first example to add has less of. One with fewer triggers explains
+        more."""
         example, severity = found.example, found.change.severity
         triggers = find_triggers(example, self.subject.format)
         calls = len(example.written.turn.calls)
@@ -250,7 +199,7 @@ class _Search:
 
     def _is_misread(self, example: Example, failing: list[Found]) -> bool:
         """Returns whether the whole turn of an example is misread, which would be the cause of what
-        another check says of its pieces, or of its damaged text. Adds the failure to `failing`."""
+        another check says of its parts. Adds the failure to `failing`."""
         written = example.written
         whole = [one for one in self.checks if one.name in WHOLE_CHECKS]
         if not whole or not written.text:
@@ -263,18 +212,14 @@ class _Search:
             self.misread[key] = any(found) or not reads(self.subject, written)
         return self.misread[key]
 
-    def _is_explained(self, found: Found) -> bool:
-        """Returns whether a cause that is known explains a failure; if so, its check shows it."""
-        cause = find_cause(found.change, found.example, self.subject.format)
-        return self._show(cause, found.check, alike=True)
-
     def _show(self, cause: FaultCause, check: SuiteCheck, *, alike: bool) -> bool:
+        """Returns whether a cause that is known explains a failure; if so, its check shows it."""
         for failure in self.found:
             root = failure.root
             if root.explains(cause) and (root.change.kind is cause.change.kind or not alike):
                 shown = self.shown[root]
-                if check.__name__ not in shown:
-                    shown.append(check.__name__)
+                if check.name not in shown:
+                    shown.append(check.name)
                 return True
         return False
 
@@ -312,7 +257,6 @@ class _Search:
             raise StopSearch(is_whole=True)
 
     def list_failures(self) -> list[Failure]:
-        """Returns what was found, with all checks that show it."""
         return [replace(one, checks=tuple(self.shown[one.root])) for one in self.found]
 
 

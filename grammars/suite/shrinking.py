@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 from grammars.schema.subschemas import is_list, is_object
 from grammars.spelling.types import name_types
 from grammars.suite.corners import find_triggers
-from grammars.suite.strategies import WORDS, Example, Written, make_tool, write
+from grammars.suite.strategies import WORDS, Example, Written, cut, make_tool, write
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import Format
 
@@ -20,13 +20,7 @@ Writer: TypeAlias = Callable[[Turn, Sequence[Tool]], Written | None]
 
 
 def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
-    """Returns the smallest example that was found.
-
-    Args:
-        example: it fails.
-        format: the format of its text.
-        fails: whether an example fails in the same way.
-    """
+    """Returns the smallest example that was found of those that fail in the same way."""
     example = _join_pieces(example, fails)
     write_alike = _find_writer(example.written, format)
     tries = 0
@@ -46,11 +40,7 @@ def shrink(example: Example, format: Format, fails: Callable[[Example], bool]) -
 
 
 def simplify(example: Example, format: Format, fails: Callable[[Example], bool]) -> Example:
-    """Returns a failing example with as few triggers as possible; it may be longer.
-
-    Args:
-        example, format, fails: see `shrink`.
-    """
+    """Returns a failing example with as few triggers as possible; it may be longer."""
     write_alike = _find_writer(example.written, format)
     triggers = find_triggers(example, format)
     improved = True
@@ -82,8 +72,7 @@ def _list_plainer(example: Example, write_alike: Writer) -> Iterator[Example]:
 
 
 def _find_writer(written: Written, format: Format) -> Writer:
-    """Returns what writes other turns as this one is written: with its text around the calls, if it
-    has some where the format writes none."""
+    """Returns what writes other turns as this one is written, with its text around the calls."""
     calls = write(replace(written.turn, content=""), format, written.tools)
     if calls is None or write(written.turn, format, written.tools) == written:
         return lambda turn, tools: write(turn, format, tools)
@@ -99,7 +88,6 @@ def _find_writer(written: Written, format: Format) -> Writer:
 
 
 def _make_tools(calls: Sequence[ToolCall]) -> tuple[Tool, ...]:
-    """Returns tools for calls, whose arguments have the types of the values."""
     properties: dict[str, dict[str, Any]] = {}
     for call in calls:
         for key, value in call.arguments.items():
@@ -130,12 +118,9 @@ def _list_candidates(example: Example, write_alike: Writer) -> Iterator[Example]
             end = max(0, len(smaller.text) - dropped)
             yield from _cut_alike(Example(smaller, (smaller.text[:end],)), example)
     if dropped:
-        yield from (example.with_pieces([text[:end]]) for end in _list_ends(text))
-
-
-def _list_ends(text: str) -> Iterator[int]:
-    yield from (len(text) * part // 4 for part in range(4))
-    yield len(text) - 1
+        ends = [len(text) * part // 4 for part in range(4)]
+        for end in (*ends, len(text) - 1):
+            yield example.with_pieces([text[:end]])
 
 
 def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
@@ -145,7 +130,7 @@ def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
     while size:
         for start in range(0, len(ends), size):
             fewer = ends[:start] + ends[start + size :]
-            candidate = example.with_pieces(_cut(example.text, fewer))
+            candidate = example.with_pieces(cut(example.text, fewer))
             if fails(candidate):
                 example, ends = candidate, fewer
                 break
@@ -154,20 +139,19 @@ def _join_pieces(example: Example, fails: Callable[[Example], bool]) -> Example:
         size = min(size, len(ends))
     if len(ends) > 1:
         for end in range(1, len(example.text)):
-            candidate = example.with_pieces(_cut(example.text, [end]))
+            candidate = example.with_pieces(cut(example.text, [end]))
             if fails(candidate):
                 return candidate
     return example
 
 
 def _list_offsets(example: Example) -> list[int]:
-    """Returns where an example is cut."""
     return list(accumulate(len(piece) for piece in example.pieces[:-1]))
 
 
 def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
-    """Yields an example that is not cut with the cuts of another one: counted from its start, from
-    its end, and in single characters."""
+    """Yields an example with the cuts of another one: counted from its start, from its end, and
+    all."""
     if len(model.pieces) < 2:
         yield example
         return
@@ -176,17 +160,11 @@ def _cut_alike(example: Example, model: Example) -> Iterator[Example]:
         return
     text, ends = example.text, _list_offsets(model)
     shift = len(text) - len(model.text)
-    yield example.with_pieces(_cut(text, ends))
-    yield example.with_pieces(_cut(text, [max(0, end + shift) for end in ends]))
-
-
-def _cut(text: str, ends: Sequence[int]) -> list[str]:
-    starts = [0, *ends]
-    return [text[start:end] for start, end in zip(starts, [*ends, len(text)], strict=True)]
+    yield example.with_pieces(cut(text, ends))
+    yield example.with_pieces(cut(text, [max(0, end + shift) for end in ends]))
 
 
 def _edit_text(example: Example) -> Iterator[Example]:
-    """Yields a damaged example with less text."""
     written = example.written
     named = tuple(tool for tool in written.tools if tool.name in example.text)
     if named != written.tools:
@@ -196,7 +174,6 @@ def _edit_text(example: Example) -> Iterator[Example]:
 
 
 def _shorten(text: str) -> Iterator[str]:
-    """Yields shorter texts, the shortest first."""
     if not text:
         return
     yield ""
@@ -211,7 +188,6 @@ def _shorten(text: str) -> Iterator[str]:
 
 
 def _list_turns(turn: Turn, tools: Sequence[Tool]) -> Iterator[tuple[Turn, Sequence[Tool]]]:
-    """Yields simpler turns with the tools that they call."""
     for changed in _list_simpler(turn):
         yield changed, _call_only(changed, tools)
     yield turn, _call_only(turn, tools)
@@ -226,7 +202,6 @@ def _call_only(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
 
 
 def _drop_unused(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
-    """Returns the tools that a turn calls, with the arguments that it has."""
     smaller: list[Tool] = []
     for tool in _call_only(turn, tools):
         used = {key for call in turn.calls if call.name == tool.name for key in call.arguments}
@@ -238,7 +213,6 @@ def _drop_unused(turn: Turn, tools: Sequence[Tool]) -> Sequence[Tool]:
 
 
 def _list_renamed(turn: Turn) -> Iterator[Turn]:
-    """Yields the turn with a short name for a tool, or for an argument."""
     names = {name for call in turn.calls for name in (call.name, *call.arguments)}
     for name in sorted(one for one in names if len(one) > 1):
         short = next(one for one in _SHORT if one not in names)

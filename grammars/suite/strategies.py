@@ -51,7 +51,6 @@ _PROPERTIES: tuple[dict[str, Any], ...] = (
 
 
 def make_tool(name: str, schema: Json) -> Tool:
-    """Returns a tool with this JSON Schema."""
     return _make_tool(name, json.dumps(schema))
 
 
@@ -150,14 +149,8 @@ def turns(
     tags: bool = True,
     reasoning: bool = True,
 ) -> Turn:
-    """Draws a turn of up to three calls, without white space around content and reasoning.
-
-    Args:
-        format: the format that it will be written in.
-        tools: the tools that it calls.
-        tags: values of arguments may contain the tags of the format.
-        reasoning: it may have a reasoning block.
-    """
+    """Draws a turn of up to three calls, without white space around content and reasoning. `tags`:
+    those of the format may be in arguments."""
     called: list[ToolCall] = []
     if tools:
         texts = TEXTS
@@ -175,13 +168,9 @@ def turns(
         content = draw(texts)
     if format.reasoning and reasoning:
         thought = draw(texts)
-    ids = _ids(format)
-    return Turn(content, thought, tuple(replace(call, id=draw(ids)) for call in called))
-
-
-def _ids(format: Format) -> SearchStrategy[str | None]:
     pattern = find_id_pattern(format)
-    return st.none() if pattern is None else st.from_regex(pattern, fullmatch=True)
+    ids = st.none() if pattern is None else st.from_regex(pattern, fullmatch=True)
+    return Turn(content, thought, tuple(replace(call, id=draw(ids)) for call in called))
 
 
 def find_id_pattern(format: Format) -> str | None:
@@ -195,8 +184,6 @@ def find_id_pattern(format: Format) -> str | None:
 
 @dataclass(frozen=True)
 class Written:
-    """A turn, and its text as a model writes it."""
-
     turn: Turn
     text: str
     tools: tuple[Tool, ...]
@@ -212,23 +199,16 @@ def write(turn: Turn, format: Format, tools: Sequence[Tool]) -> Written | None:
 
 @dataclass(frozen=True)
 class Example:
-    """A text that a parser has to read.
-
-    Args:
-        written: the turn that it is made of.
-        pieces: the text, as it is given to the parser: that of the turn, cut short or damaged.
-    """
+    """A text that a parser has to read."""
 
     written: Written
-    pieces: tuple[str, ...]
+    pieces: tuple[str, ...]  # As given to the parser: the text of the turn, cut short or damaged.
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return "".join(self.pieces)
 
     def with_pieces(self, pieces: Sequence[str]) -> "Example":
-        """Returns the example with other pieces."""
         return replace(self, pieces=tuple(pieces))
 
 
@@ -241,8 +221,7 @@ def wire_texts(
     tags: bool = True,
     reasoning: bool = True,
 ) -> Written:
-    """Draws a turn in this format with its text. Its calls are of `tools`, or of tools that the
-    suite draws; the other arguments are those of `turns`."""
+    """Draws a turn with its text. Its calls are of `tools`, or of tools that the suite draws."""
     offered = tuple(draw(_tools()) if tools is None else tools)
     turn = draw(turns(format, offered, tags=tags, reasoning=reasoning))
     return write(turn, format, offered) or reject()
@@ -254,26 +233,23 @@ _tools = tools
 def chunkings(text: str) -> SearchStrategy[list[str]]:
     """Cuts the text into pieces, some of them empty, or into single characters."""
     offsets = st.lists(st.integers(0, len(text)), max_size=6).map(sorted)
-    return st.just(list(text)) | offsets.map(partial(_cut, text))
+    return st.just(list(text)) | offsets.map(partial(cut, text))
 
 
-def _cut(text: str, offsets: list[int]) -> list[str]:
+def cut(text: str, offsets: Sequence[int]) -> list[str]:
+    """Returns the pieces of a text that is cut at these offsets, which are in order."""
     return [text[start:end] for start, end in pairwise([0, *offsets, len(text)])]
 
 
 def truncations(text: str) -> SearchStrategy[str]:
-    """Cuts the text off at some offset."""
     # Counted from the end, so that Hypothesis can shrink the part before the cut.
     return st.integers(0, len(text)).map(lambda count: text[: len(text) - count])
 
 
 @st.composite
 def mutations(draw: DrawFn, text: str, pieces: Sequence[str] = ()) -> str:
-    """Makes one to three edits of the text: leaves out, repeats or inserts a part.
-
-    Args:
-        pieces: what may be inserted; by default, characters of common syntax.
-    """
+    """Makes one to three edits of the text: leaves out, repeats or inserts a part, one of these
+    pieces."""
     added = [*pieces, *' \n"\\{}[]<>/=,:0a', "</", "<|", "null"]
     for _ in range(draw(st.integers(1, 3))):
         start = len(text) - draw(st.integers(0, len(text)))
@@ -319,8 +295,8 @@ _HABITS = (
 
 
 def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns what models without a mask make of a call: an expression, and what they write instead
-    of it. They also leave out a tag, or write it twice."""
+    """Returns what models without a mask make of a call, as pairs of an expression and what they
+    write instead of it. They also leave out a tag, or write it twice."""
     habits = list(_HABITS)
     for written in ("", r"\g<0>\g<0>"):
         habits += [(re.escape(tag), written) for tag in tags]
@@ -329,12 +305,7 @@ def list_habits(tags: Sequence[str]) -> list[tuple[str, str]]:
 
 @st.composite
 def habits(draw: DrawFn, text: str, tags: Sequence[str] = ()) -> str:
-    """Writes the text as models without a mask often do: with a fence, other quotes, other keys,
-    without an opener or with two, and so on; one or two of these, in one place or in all.
-
-    Args:
-        tags: the tags of the format.
-    """
+    """Writes the text with one or two habits of models without a mask, in one place or in all."""
     for _ in range(draw(st.integers(1, 2))):
         pattern, written = draw(st.sampled_from(list_habits(tags)))
         text = re.sub(pattern, written, text, count=draw(st.sampled_from([0, 1])))

@@ -6,6 +6,7 @@ import re
 
 import jsonschema_rs
 
+from grammars.schema.json_values import Json
 from tests.suite_mutants.hermes_parsers import Call, HermesText
 
 END_PARAMETER = "\n</parameter>\n"
@@ -47,13 +48,17 @@ class QwenText(HermesText):
         return -1 if end is None else end.start()
 
     def read_arguments(self, name: str, written: dict[str, str]) -> dict[str, object]:
-        """Returns the first readings that fit the schema together, JSON before text."""
-        validator = jsonschema_rs.validator_for(self.schemas.get(name, True))
+        """Returns the first readings that fit the schema together, JSON before text. Of several
+        alternatives, the first one decides that declares all arguments, of types that they fit."""
         readings = [self.read_value(value) for value in written.values()]
-        for values in itertools.product(*readings):
-            arguments = dict(zip(written, values, strict=True))
-            if validator.is_valid(arguments):
-                return arguments
+        schema = self.schemas.get(name, True)
+        validator = jsonschema_rs.validator_for(schema)
+        for alternative in list_alternatives(schema):
+            types = jsonschema_rs.validator_for(alternative)
+            for values in itertools.product(*readings):
+                arguments = dict(zip(written, values, strict=True))
+                if types.is_valid(arguments) and validator.is_valid(arguments):
+                    return arguments
         return dict(written)
 
     def read_value(self, written: str) -> list[object]:
@@ -65,3 +70,24 @@ class QwenText(HermesText):
         except (ValueError, RecursionError):
             return [written]
         return [written] if isinstance(value, str) else [value, written]
+
+
+def list_alternatives(schema: Json) -> list[Json]:
+    """Returns the alternatives of a union without the arguments that they do not declare, then the
+    schema itself: what is text in one of them is text, if the others do not declare it first."""
+    if isinstance(schema, dict) and list(schema) in (["anyOf"], ["oneOf"]):
+        (branches,) = schema.values()
+        assert isinstance(branches, list)
+        types = [leave_required_out(branch) for branch in branches]
+        return [*({"allOf": [one], "unevaluatedProperties": False} for one in types), schema]
+    return [schema]
+
+
+def leave_required_out(schema: Json) -> Json:
+    """Returns an object's schema with any of its arguments: that tells their types."""
+    if not isinstance(schema, dict):
+        return schema
+    types = {key: value for key, value in schema.items() if key != "required"}
+    if isinstance(parts := types.get("allOf"), list):
+        types["allOf"] = [leave_required_out(part) for part in parts]
+    return types

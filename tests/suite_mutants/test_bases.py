@@ -11,6 +11,7 @@ from hypothesis.strategies import DataObject
 
 from grammars.parse import parse
 from grammars.parse.render import render
+from grammars.schema.json_values import Json
 from grammars.schema.lowering.lower import lower
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format
@@ -57,6 +58,16 @@ QWEN_TEXTS = [
     XML.replace("</function>", "oops"),
     XML[:-3],
 ]
+A_TEXT = {"type": "object", "properties": {"a": {"type": "string"}}}
+UNIONS = [
+    [{"type": "object", "properties": {}}, A_TEXT],
+    [A_TEXT, {"type": "object", "properties": {"b": {"type": "integer"}}}],
+    [A_TEXT, {"type": "object", "properties": {"a": {"type": "integer"}}}],
+    [A_TEXT, {"type": "object", "additionalProperties": {"type": "integer"}}],
+    [{"type": "object", "additionalProperties": {"type": "integer"}}, A_TEXT],
+    [A_TEXT | {"required": ["a", "n"]}, {"type": "object", "properties": {"a": {}}}],
+    [{"type": "object", "allOf": [A_TEXT, {"required": ["a"]}]}, {"type": "object"}],
+]
 NEMO_TEXTS = [f"Hi\n{LIST} Bye", f" {LIST}\n{LIST}", "Hi [TOOL_CALLS]x", "Hi [TOOL_CALLS][]"]
 MISTRAL_TEXTS = [
     f"Hi\n{MARKED} Bye{MARKED} End",
@@ -95,3 +106,12 @@ def test_a_base_reads_what_is_written(make: MakeParser, format: Format, data: Da
 def test_a_base_reads_as_our_parser(make: MakeParser, format: Format, text: str, data: DataObject):
     found = summarize(make, TOOLS, data.draw(chunkings(text)))
     assert replace(found, order="") == summarize_turn(parse(text, format, TOOLS))
+
+
+@pytest.mark.parametrize("branches", UNIONS)
+@pytest.mark.parametrize("written", ["0", "null", "[1]", "x"])
+def test_alternatives_are_read_as_our_parser_reads_them(branches: list[Json], written: str):
+    tools = [Tool("f", lower({"anyOf": branches}))]
+    text = XML.replace("007", written)
+    found = summarize(QwenText, tools, [text])
+    assert replace(found, order="") == summarize_turn(parse(text, QWEN3_CODER, tools))

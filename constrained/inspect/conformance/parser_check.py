@@ -230,7 +230,7 @@ def check_parser(
         )
     return ParserReport(
         abilities,
-        checks=[check.__name__ for check in checks],
+        checks=[check.name for check in checks],
         rows=len(suited),
         findings=[make_finding(failure, format, command) for failure in found],
         is_whole=time.monotonic() < end,

@@ -10,8 +10,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from grammars.parse.envelope_json import ARGUMENT_KEYS, PREFIXES, SCHEMA_KEYS
-from grammars.parse.envelopes import MAX_HELD
+from grammars.parse.envelopes import ARGUMENT_KEYS, MAX_HELD, PREFIXES, SCHEMA_KEYS
 
 _TRUSTED = ("system", "developer", "assistant")
 """Roles whose messages may show the model how to call tools."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from constrained.engine.protocol import Sampling
-from grammars.parse.answer_text import AnswerText
+from grammars.parse.output import AnswerText
 from grammars.turn import ContentDelta, ReasoningDelta
 from tests.scripted_model import scripted
 

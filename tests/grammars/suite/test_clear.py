@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from grammars.parse.parser import parse
-from grammars.suite.clear import is_clear
+from grammars.suite.draws import is_clear
 from grammars.suite.reading import Claims
 from grammars.suite.strategies import make_tool, write
 from grammars.turn import ToolCall, Turn

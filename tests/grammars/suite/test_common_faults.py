@@ -8,9 +8,10 @@ import pytest
 from hypothesis import settings
 
 from grammars.parse.parser import parse
+from grammars.suite import Reading
 from grammars.suite.checks import SuiteCheck, reads_back, reads_tags_in_values
 from grammars.suite.parser_output import as_reading
-from grammars.suite.run import Reading, find_failures
+from grammars.suite.run import find_failures
 from grammars.turn import Tool
 from grammars.wire.formats import HERMES
 

@@ -63,7 +63,7 @@ class Streaming:
 
 @pytest.mark.parametrize(("spoils", "fails"), [("", set()), ("}", {"reads_back"})])
 def test_deltas_add_up_to_calls(example: dict[str, Any], spoils: str, fails: set[str]) -> None:
-    checks = [check for check in CHECKS if check.__name__ in ("reads_back", "streams_append")]
+    checks = [check for check in CHECKS if check.name in ("reads_back", "streams_append")]
     found = find_failures(
         lambda tools: Streaming(tools, spoils=spoils, example=example),
         HERMES,

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import settings
 
 from grammars.parse.parser import Parser, parse
+from grammars.suite import Reading
 from grammars.suite.checks import CHECKS
 from grammars.suite.parser_output import as_reading
-from grammars.suite.run import ParserFailure, Reading, assert_parser, find_failures
+from grammars.suite.run import ParserFailure, assert_parser, find_failures
 from grammars.turn import Tool, Turn
 from grammars.wire.format import Format
 from grammars.wire.formats import FORMATS, HERMES
@@ -51,7 +52,7 @@ FAULTS: dict[str, tuple[Callable[[Reading], Reading], str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_found(name: str) -> None:
     change, check = FAULTS[name]
-    checks = [one for one in CHECKS if one.__name__ == check]
+    checks = [one for one in CHECKS if one.name == check]
     chosen = settings(FEW, max_examples=30)
     found = find_failures(damage(change), HERMES, settings=chosen, checks=checks)
     assert [failure.check for failure in found] == [check]
