@@ -174,8 +174,8 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call: those of decoding, its timeout in seconds, the client, and the options
-    by which a turn is chosen (see `CompiledTurnOptions`)."""
+    """The options of a call: those of decoding, its timeout in seconds, the client, and those of
+    `CompiledTurnOptions`."""
 
     decode: DecodeOptions
     timeout: float | None = None
@@ -186,7 +186,6 @@ class CallOptions:
 
     @property
     def confidence_policy(self) -> ConfidencePolicy:
-        """Decides for which unsure calls the turn is discarded."""
         return ConfidencePolicy(self.min_confidence, Unsure.DECLINE)
 
 
@@ -194,11 +193,6 @@ def read_call_options(
     options: Mapping[str, Any], defaults: DecodeOptions, *, force: bool = True
 ) -> CallOptions:
     """Reads `CompiledTurnOptions`.
-
-    Args:
-        options: by name.
-        defaults: the values of options that are not given.
-        force: see `DecodeOptions`.
 
     Raises:
         TypeError: an option is not known.
@@ -243,8 +237,6 @@ def _check_logprobs(count: Any) -> int | None:
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A call of a model: the request, and how it is decoded."""
-
     job: Job
     options: CallOptions
 
@@ -258,13 +250,6 @@ def read_call(
     target: Target | None = None,
 ) -> ModelCall:
     """Reads messages, tools and `Options`.
-
-    Args:
-        messages: the conversation, or the text of a user message.
-        tools: the tools that may be called.
-        options: by name.
-        defaults: the defaults for decoding.
-        target: the value to generate; then the options may have no response_format.
 
     Raises:
         TypeError: an option is not known.

@@ -20,19 +20,13 @@ from constrained.model.reply import Reply
 
 
 class Launch(Protocol):
-    """A function that generates a turn, and passes its events to the sink."""
-
     def __call__(
         self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
     ) -> Future[Reply]: ...
 
 
 def check_choice(options: CallOptions, engine: object) -> None:
-    """Checks the options by which a turn is chosen.
-
-    Raises:
-        RequestError: `min_confidence` is given, and the engine is remote.
-    """
+    """Refuses `min_confidence` for a remote engine."""
     if options.min_confidence is not None and isinstance(engine, TurnEngine):
         message = "a remote engine does not report how likely its tokens are"
         raise RequestError(message, where="/min_confidence", hint="Leave it out")
@@ -41,14 +35,7 @@ def check_choice(options: CallOptions, engine: object) -> None:
 def generate_chosen(
     launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
 ) -> Future[Reply]:
-    """Generates a turn, and another one in its place if the options ask for it.
-
-    Args:
-        launch: generates one turn.
-        turn: that is generated first.
-        sink: takes the events of the reply.
-        options: of the call.
-    """
+    """Generates a turn, and another one in its place if the options ask for it."""
     if options.min_confidence is None:
         return launch(turn, sink, options=options)
     measured = replace(options, decode=replace(options.decode, trace=TRACED))
@@ -62,8 +49,6 @@ def generate_chosen(
 def _generate_sure(
     launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
 ) -> Future[Reply]:
-    """Generates a turn; if the model was not sure of one of its calls, generates another turn
-    instead."""
     instead = options.instead
     assert instead is not None
     held: list[StreamEvent] = []

@@ -16,13 +16,7 @@ T = TypeVar("T")
 class CompileQueue:
     """The threads of a model that read and compile requests.
 
-    Args:
-        max_waiting: requests that may wait.
-        clock: measures timeouts, in seconds.
-
     Attributes:
-        workers: the threads.
-        clock: see above.
         end: when all requests have to be over; None: the model goes on.
     """
 
@@ -42,9 +36,7 @@ class CompileQueue:
         """Returns a function that queues work; its time runs from now on.
 
         Args:
-            work: reads or compiles a request.
             timeout: seconds until it fails, time in the queue included; None: no limit.
-            client: identifies the client; waiting clients take turns.
             is_known: the work is quick, since its results are cached.
         """
         check_timeout(timeout)
@@ -59,18 +51,16 @@ class CompileQueue:
     def order(
         self, client: Hashable, is_wanted: Wanted, deadline: Deadline | None, *, is_known: bool
     ) -> Order:
-        """Returns how the threads treat the work of a request."""
         return Order(client, is_known=is_known, check=partial(self._check, is_wanted, deadline))
 
     def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
-        """Raises what ends a request before its turn is decoded."""
         check_demand(is_wanted, deadline, self.clock)
         if self.end and self.end.is_over(self.clock()):
             raise self.end.fail_draining()
 
     def when_idle(self, free: Callable[[], None], *, is_idle: bool) -> None:
-        """Frees the model after its workers are closed: at once, or when the last thread has ended
-        a long call into a library."""
+        """Frees the model after its workers are closed: at once, or when the last thread has
+        ended."""
         if is_idle:
             free()
             return

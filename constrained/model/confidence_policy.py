@@ -49,7 +49,6 @@ class ConfidencePolicy:
     unsure: Unsure = Unsure.APPROVE
 
     def is_sure(self, call: ToolCall) -> bool:
-        """Returns whether the model was sure of a call."""
         least, found = self.min_confidence, call.confidence
         return least is not None and found is not None and found.lowest >= least
 
@@ -60,11 +59,8 @@ class ConfidencePolicy:
         return tuple(call for call in reply.calls if not self.is_sure(call))
 
     def change_job(self, job: Job) -> Job:
-        """Returns the job of the turn that is generated instead.
-
-        Raises:
-            RequestError: the turn would be a question, but has to continue a message.
-        """
+        """Returns the job of the turn that is generated instead; RequestError: the turn would be a
+        question, but has to continue a message."""
         if self.unsure is not Unsure.ASK:
             return replace(job, tool_choice="none")
         if job.prefill:
@@ -76,7 +72,6 @@ class ConfidencePolicy:
         return replace(job, tool_choice="none", answer=QUESTION)
 
     def change_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the options of the turn that is written instead."""
         changed = {**options, "tool_choice": "none"}
         if self.unsure is Unsure.ASK:
             changed["response_format"] = QUESTION
@@ -110,11 +105,7 @@ def read_confidence_policy(
 
 
 def check_confidence(least: Any) -> float | None:
-    """Checks a value of `min_confidence`, and returns it.
-
-    Raises:
-        RequestError: it is not a number from 0 to 1.
-    """
+    """Checks a value of `min_confidence`, and returns it."""
     is_number = isinstance(least, int | float) and not isinstance(least, bool)
     if least is not None and not (is_number and 0 <= least <= 1):
         raise RequestError(f"it is {least!r}, must be from 0 to 1", where="/min_confidence")
@@ -129,7 +120,6 @@ def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply
 
 
 def explain_unsure_calls(calls: Sequence[ToolCall]) -> str:
-    """Describes the calls that were discarded, and how sure the model was of them."""
     shown: list[str] = []
     for call in calls:
         sureness = "not known" if call.confidence is None else f"{call.confidence.lowest:.2f}"

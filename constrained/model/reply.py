@@ -108,7 +108,6 @@ class Reply:
         return f"Reply({', '.join(parts)}, {self.usage.completion_tokens} tokens)"
 
     def _repr_markdown_(self) -> str:
-        """Returns what a notebook shows."""
         sections: list[str] = []
         if self.reasoning:
             sections.append(
@@ -264,25 +263,16 @@ def _count(events: Sequence[Event], kind: type[Event]) -> int:
 
 
 class TurnCallIds:
-    """Chooses the ids of the calls of one turn; they are unique within the conversation.
-
-    Args:
-        turn: the calls are of this turn.
-        choice: which of several replies to the turn; None: there is one.
-    """
+    """Chooses the ids of the calls of one turn; they are unique within the conversation. `choice`:
+    which of several replies to the turn."""
 
     def __init__(self, turn: CompiledTurn, choice: int | None = None):
         self._prompt = turn.tokens if choice is None else (*turn.tokens, choice)
         self._taken = set(turn.plan.call_ids)
 
     def choose(self, number: int, written: str | None = None) -> str:
-        """Chooses the id of a call: the one that the model wrote, if it is still free, or one that
-        is derived from the prompt.
-
-        Args:
-            number: of the call in its turn, from 0.
-            written: the id that the model wrote; None: it wrote none.
-        """
+        """Chooses the id of a call, counted from 0: the one that the model has written, if it is
+        still free, or one that is derived from the prompt."""
         id = written
         tries = 0
         while not id or id in self._taken:
@@ -317,12 +307,8 @@ def has_own_ids(generation: Generation, reply: Reply) -> bool:
 
 def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
     """Derives the id of a call from the prompt: 9 letters and digits. So the same request always
-    gets the same ids, and two turns of a conversation get different ones.
-
-    Args:
-        number: of the call in its turn, from 0.
-        again: the number of earlier tries, whose ids are used already.
-    """
+    gets the same ids, and two turns of a conversation get different ones. `again`: tries before,
+    whose ids are used already."""
     digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()
     for _ in range(ID_LENGTH):

@@ -139,13 +139,7 @@ class TurnModel:
         """Compiles a raw prompt, without a chat template.
 
         Args:
-            prompt: the text, or its token ids.
             answer: the form of the generated text; None: any text.
-            timeout, client: see `compile`.
-            options: as in `Options`.
-
-        Raises:
-            Error: as for `compile`.
         """
         work = partial(self.compiler.compile_text, prompt, answer, **options)
         return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
@@ -174,13 +168,8 @@ class TurnModel:
         order.
 
         Args:
-            turns: the results of `compile`.
             force: append tokens that the grammar forces (fast-forward tokens) without evaluating
                 the model for them.
-            options: the options of `CompiledTurnOptions`, and of decoding.
-
-        Raises:
-            Error: as for `call`.
         """
         starts = self._prepare(turns, options, force=force)
         streams = [Stream(start) for start in starts]
@@ -211,7 +200,6 @@ class TurnModel:
     def _prepare(
         self, turns: Sequence[CompiledTurn], options: CompiledTurnOptions, *, force: bool = True
     ) -> list[Start[Reply]]:
-        """Functions that start the turns; their time runs from now on."""
         read = read_call_options(options, self._decode_defaults, force=force)
         deadline = set_deadline(read.timeout, self.queue.clock)
         start = partial(self._generate, options=read, deadline=deadline)
@@ -245,10 +233,6 @@ class TurnModel:
         """Starts to decode a turn; `make_reply` makes the reply of its result.
 
         Args:
-            turn: compiled for this model.
-            is_wanted: True while a client waits for it.
-            sink: takes the events as they come.
-            options: of the decoding.
             deadline: on the clock of the model.
 
         Raises:

@@ -46,8 +46,6 @@ def read_target(
 
     Args:
         schema: a JSON schema, a pydantic model, or a type that pydantic knows (`list[int]`).
-        regex: an expression for the whole text.
-        choice: the texts to choose from.
         grammar: in llguidance's Lark dialect, or in GBNF.
 
     Raises:

@@ -17,12 +17,7 @@ from constrained.prompt.template.chat_template import ChatTemplate
 
 @dataclass(frozen=True)
 class AssistantPrefill:
-    """A message of the assistant that a turn continues.
-
-    Args:
-        content, reasoning: the texts of the message.
-        content_pointer, reasoning_pointer: their JSON pointers.
-    """
+    """A message of the assistant that a turn continues."""
 
     content: str = ""
     reasoning: str = ""
@@ -30,15 +25,10 @@ class AssistantPrefill:
     reasoning_pointer: str = ""
 
     def where(self, *, is_content: bool) -> str:
-        """Returns the JSON pointer of the content or of the reasoning."""
         return self.content_pointer if is_content else self.reasoning_pointer
 
     def join(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the message of the whole turn: the prefill, and the generated text after it.
-
-        Args:
-            message: the generated text, as a message in OpenAI form.
-        """
+        """Returns the message of the whole turn: the prefill, and the generated text after it."""
         whole = {**message, "content": self.content + (message.get("content") or "")}
         reasoning = self.reasoning + (read_reasoning(message) or "")
         if reasoning:
@@ -73,11 +63,6 @@ def read_message(
     message: Mapping[str, Any], where: str, *, name: str = "prefill"
 ) -> AssistantPrefill:
     """Reads the message that a turn continues.
-
-    Args:
-        message: in normal form.
-        where: its JSON pointer.
-        name: see `Job.prefill_name`.
 
     Raises:
         RequestError: the message is not the assistant's, calls tools, or has parts that are not

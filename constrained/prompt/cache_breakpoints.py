@@ -52,7 +52,6 @@ class SharedPrefixes:
 
     @property
     def size(self) -> CacheSize:
-        """How much is kept."""
         return self._known.size
 
     def measure(
@@ -64,14 +63,7 @@ class SharedPrefixes:
         encode: Callable[[Messages], Tokens],
     ) -> int:
         """Returns the number of first tokens of any conversation with these tools and system
-        messages.
-
-        Args:
-            key: names what else the prompt depends on, see `TurnCache.recall`.
-            messages: in normal form.
-            tokens: of the prompt.
-            encode: the prompt of other messages, as tokens.
-        """
+        messages. `key` names what else the prompt depends on."""
         system = list(takewhile(lambda message: message["role"] == "system", messages))
         key = digest(key, system)
         shared = self._known.find(key, None)
@@ -94,11 +86,8 @@ class TokenizedPrompt:
     """A prompt as text and as tokens, to count the tokens of its first characters.
 
     Args:
-        text: the rendered prompt.
-        tokens: of the prompt.
         reused: how many of them are those of earlier turns. The text of such a turn may differ from
             the rendered text, so positions after it are counted from the end.
-        vocabulary: of the tokens.
     """
 
     text: str
@@ -108,13 +97,7 @@ class TokenizedPrompt:
 
     def find_breakpoints(self, counts: Sequence[int], messages: Messages, write: Write) -> set[int]:
         """Returns the numbers of tokens of first messages; of the last counts, if there are many. A
-        template that refuses a part of the conversation has no such breakpoint.
-
-        Args:
-            counts: numbers of first messages.
-            messages: the conversation, in normal form.
-            write: the prompt of other messages, without the generation prompt.
-        """
+        template that refuses a part of the conversation has no such breakpoint."""
         found = set[int]()
         for count in sorted({*counts} - {0})[-MAX_BREAKPOINTS:]:
             try:

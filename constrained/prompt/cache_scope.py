@@ -36,12 +36,9 @@ def name_scope(salt: str | None) -> str:
 
 @dataclass(frozen=True)
 class ScopedTokens:
-    """Tokens of a request, and its cache scope."""
-
     tokens: list[int]
     scope: CacheScope
 
 
 def scope_tokens(tokens: Sequence[int], scope: CacheScope) -> ScopedTokens:
-    """Copies tokens, and adds a scope."""
     return ScopedTokens([*tokens], scope)

@@ -18,11 +18,8 @@ def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) ->
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
-    """Encodes a prompt; adds BOS before it if the model needs one.
-
-    Raises:
-        RequestError: the text has a lone surrogate.
-    """
+    """Encodes a prompt; adds BOS before it if the model needs one. Raises RequestError for a lone
+    surrogate."""
     tokens = encode_pieces(prompt, vocabulary)
     bos = vocabulary.bos
     if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
@@ -31,7 +28,7 @@ def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
 
 
 def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = False) -> list[int]:
-    """Returns the tokens of a prompt, or of a part `inside` of one; raises as `encode_prompt`."""
+    """Returns the tokens of a prompt, or of a part `inside` of one."""
     tokens: list[int] = []
     try:
         for piece in prompt.pieces:

@@ -112,11 +112,7 @@ def read_arguments(arguments: Any) -> Any:
 
 
 def find_other_arguments(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns the JSON pointer of the first arguments that are no object; None: there are none.
-
-    Args:
-        messages: in normal form.
-    """
+    """Returns the JSON pointer of the first arguments, in normal form, that are no object."""
     for i, message in enumerate(messages):
         for j, call in enumerate(message.get("tool_calls", ())):
             match call:
@@ -133,9 +129,6 @@ def find_noted(roles: Sequence[Any]) -> frozenset[int]:
 
     A client sends these again with each request, or has made them of what a tool has read: a
     refusal would end the conversation for good. What the user asks now is refused.
-
-    Args:
-        roles: of the messages.
     """
     asked = 0  # where the messages since the last answer begin
     for number, role in enumerate(roles[:-1]):
@@ -158,28 +151,19 @@ def is_left_out(part: Any) -> bool:
 
 
 def note_left_out(content: Any) -> Any:
-    """Returns content with a note in the place of each part that is no text. Other content stays as
-    it is."""
     if not isinstance(content, list):
         return content
     return [write_note(part["type"]) if is_left_out(part) else part for part in content]
 
 
 def write_note(kind: str) -> dict[str, str]:
-    """Returns a part of text that stands in the place of one of this type."""
     name = kind.removeprefix("input_").removesuffix("_url")
     return {"type": "text", "text": f"[{name} left out: this model reads text]"}
 
 
 def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses pictures and other parts that are no text in what the user asks.
-
-    Args:
-        messages: in normal form.
-
-    Raises:
-        TemplateError: there is one; `where` is its JSON pointer.
-    """
+    """Refuses pictures and other parts that are no text in what the user asks, with their
+    pointer."""
     for i, message in enumerate(messages):
         content = message["content"] if message["role"] == "user" else None
         for j, part in enumerate(content if isinstance(content, list) else ()):
@@ -205,8 +189,6 @@ def join_text_parts(content: Any) -> Any:
 
 
 def find_reasoning_name(message: Mapping[str, Any]) -> str:
-    """Returns the key of a message under which the client gave reasoning; by default, the usual
-    one."""
     for name in REASONING_NAMES:
         if message.get(name) is not None:
             return name
@@ -219,12 +201,11 @@ def read_reasoning(message: Mapping[str, Any]) -> Any:
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
-    """Returns True for an assistant message, in normal form, with neither content nor calls."""
+    """Returns whether a message of the assistant in normal form has neither content nor calls."""
     return message["role"] == "assistant" and message["content"] == ""
 
 
 def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the ids of calls and results in a conversation in OpenAI's form."""
     ids: list[Any] = []
     for message in messages:
         ids.append(message.get("tool_call_id"))

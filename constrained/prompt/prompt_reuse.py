@@ -26,8 +26,6 @@ MAX_PROBES = 2  # if the ends of the last turns are not found, the ends of other
 
 
 class Missed(StrEnum):
-    """The reason why a cached turn is not reused."""
-
     NONE = "no turn is kept"
     REASONING = "the template drops earlier reasoning"
     LAST = "no message of another role follows"
@@ -39,13 +37,8 @@ class Missed(StrEnum):
 
 @dataclass(frozen=True)
 class Reusable:
-    """A prompt that begins with tokens of the turn cache.
-
-    Args:
-        turn: the last turn that is reused; all before it is reused, too.
-        rest: the text after it.
-        reasoning: indexes of the messages whose reasoning is in the prompt.
-    """
+    """A prompt that begins with tokens of the turn cache: the last turn that is reused (all before
+    it are, too), the text after it, and the messages whose reasoning is in the prompt."""
 
     turn: CachedTurn
     rest: Prompt
@@ -54,14 +47,7 @@ class Reusable:
 
 @dataclass(frozen=True)
 class RenderedHistory:
-    """A conversation, and the prompt that the template makes of it.
-
-    Args:
-        history: the conversation.
-        prompt: its rendered prompt.
-        write: renders the prompt of other messages.
-        boundaries: finds the ends of turns in prompts.
-    """
+    """A conversation, and the prompt that the template makes of it."""
 
     history: History
     prompt: Prompt
@@ -87,12 +73,7 @@ class RenderedHistory:
 
     def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
         """Returns the prompt with the last cached turn that may be in it; or why the last one may
-        not.
-
-        Args:
-            recall: who decides about earlier reasoning.
-            reasoning: indexes of the messages whose reasoning the template writes.
-        """
+        not. `reasoning`: indexes of the messages whose reasoning the template writes."""
         allowed = _allow_reasoning(self.history, recall, reasoning)
         missed = list[Missed]()
         probes = 0
@@ -115,7 +96,6 @@ class RenderedHistory:
         return missed[0] if missed else Missed.NONE
 
     def _find_rest(self, index: int) -> Prompt | Missed:
-        """Returns the text that the template writes after a turn; or why that is not known."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST

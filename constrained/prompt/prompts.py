@@ -1,5 +1,4 @@
-"""Composes prompts: the text of the chat template as tokens, reusing the tokens of earlier
-turns."""
+"""Composes prompts: the text of the template as tokens, reusing those of earlier turns."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -50,7 +49,6 @@ class Reuse:
     """What a prompt reuses of the turns that the model has generated.
 
     Args:
-        turn: the last turn that is reused, as the model wrote it; None: none is.
         tokens: how many tokens at the start of the prompt are reused, up to the end of that turn.
         missed: why no turn is reused.
         reasoning: indexes of the messages whose reasoning is in the prompt.
@@ -67,12 +65,8 @@ class ComposedPrompt:
     """A prompt as text and as tokens.
 
     Args:
-        rendered: the text of the template.
         tokens: the token ids for the model; reused turns have the tokens that the model wrote.
-        state: where the prompt leaves the turn.
         key: the key of the conversation in the turn cache; b"" if the prompt is no conversation.
-        reuse: the tokens that are reused from that cache.
-        breakpoints: positions up to which other prompts are likely to share the tokens.
         forms: in which messages are written, since the template loses or refuses them as they are.
     """
 
@@ -86,7 +80,6 @@ class ComposedPrompt:
 
     @property
     def text(self) -> str:
-        """The prompt as one text."""
         return self.rendered.text
 
 
@@ -95,11 +88,7 @@ class _RenderContext:
     """All that a prompt depends on, except for the messages.
 
     Args:
-        selected: the format, and the template that teaches it.
-        tools: the tools of the prompt, in OpenAI form.
-        variables: of the template.
         names: texts of special tokens and markers, which data must not contain as such.
-        scope: the cache scope.
     """
 
     selected: SelectedFormat
@@ -113,7 +102,6 @@ class _RenderContext:
         return digest([*self.tools], dict(self.variables), self.scope)
 
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
-        """Renders a conversation; `opened`: with the generation prompt."""
         block = self.selected.format.reasoning
         keep = () if block is None else block.markers
         return render_prompt(
@@ -131,8 +119,6 @@ class Prompts:
     """Composes the prompts of one model, and caches the turns that it has generated.
 
     Args:
-        vocabulary: of the model.
-        formats: the wire formats of its turns.
         remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
         context_length: in tokens; a prompt that fills it is refused. None: any length.
     """
@@ -159,18 +145,12 @@ class Prompts:
             self._turns.shared = store
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of the caches of prompts and turns, by name."""
         return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
     def compose(
         self, job: Job, tools: Sequence[Mapping[str, Any]], selected: SelectedFormat
     ) -> ComposedPrompt:
         """Composes the prompt of a job.
-
-        Args:
-            job: messages and options.
-            tools: the tools of the prompt, in OpenAI form.
-            selected: the format, and the template that teaches it.
 
         Raises:
             TemplateError: the template refuses the messages, or one of them is not in the prompt.
@@ -251,14 +231,9 @@ class Prompts:
     def keep(
         self, prompt: ComposedPrompt, tokens: Sequence[int], message: Mapping[str, Any]
     ) -> None:
-        """Caches the turn that was generated from a prompt. When a conversation brings the message
-        back, its prompt reuses the tokens. Does nothing if the prompt is no conversation.
-
-        Args:
-            prompt: the prompt that the turn answers.
-            tokens: all token ids after the prompt, without the end of the turn.
-            message: the turn in OpenAI form, with arguments as objects.
-        """
+        """Caches the turn that was generated from a prompt: `tokens` without the end of the turn,
+        `message` in OpenAI form with arguments as objects. Does nothing if the prompt is no
+        conversation."""
         if not prompt.key:
             return
         turn = CachedTurn(
@@ -271,7 +246,6 @@ class Prompts:
         self._turns.keep(prompt.key, turn)
 
     def _recall(self, job: Job, context: _RenderContext) -> History:
-        """Normalises the conversation, and finds the turns that this model has generated."""
         with context.selected.template.failures():
             messages = normalise(job.messages)
         check_parts(messages)
@@ -286,7 +260,6 @@ class Prompts:
     def _encode(
         self, prompt: Prompt, context: _RenderContext, history: History, *, recall: Recall
     ) -> tuple[tuple[int, ...], Reuse]:
-        """Encodes a prompt; returns its tokens, and the part reused from the turn cache."""
         format = context.selected.format
         boundaries = TurnBoundaries(format, {*format.ends, *self._ends})
         rendered = RenderedHistory(history, prompt, write=context.write, boundaries=boundaries)

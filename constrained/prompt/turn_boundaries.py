@@ -60,12 +60,7 @@ def find_text_ends(
 
 @dataclass(frozen=True)
 class TurnBoundaries:
-    """Finds the ends of turns in rendered prompts.
-
-    Args:
-        format: the wire format of the turns.
-        ends: texts that end a turn.
-    """
+    """Finds the ends of turns in rendered prompts."""
 
     format: Format
     ends: Collection[str]
@@ -100,16 +95,8 @@ class TurnBoundaries:
     ) -> int | None:
         """Finds the offset at which the text of a turn ends. There the end marker of the turn
         begins; if the template writes none (GLM, Apertus after calls), the next message begins.
-
-        Args:
-            marked: the rendered conversation with two unique characters in it.
-            message: the turn, with the first of them.
-            inside: the character at the end of the turn.
-            after: the character in the next message.
-
-        Returns:
-            None if the end is not found.
-        """
+        `inside` and `after` are unique characters at the end of the turn and in the next message.
+        None: it is not found."""
         start, stop = marked.text.rfind(inside), marked.text.find(after)
         if not 0 <= start < stop:
             return None
@@ -137,7 +124,6 @@ class TurnBoundaries:
 
 
 def _without_tag(text: str) -> str:
-    """Returns the text without a tag at its end."""
     start = text.rfind({">": "<", "]": "["}.get(text[-1:], "\0"))
     if start >= 0 and _TAG.fullmatch(text, start):
         return text[:start]

@@ -56,7 +56,6 @@ def _show(value: object) -> object:
 
 
 def writes_ids(format: Format) -> bool:
-    """Returns whether a model writes the ids of its calls."""
     for node in format.call:
         if isinstance(node, JsonCall):
             node = node.id
@@ -73,7 +72,6 @@ class CachedTurn:
         before: the last cached turn in the prompt; None: the prompt has none.
         added: token ids of the prompt after that turn.
         tokens: the generated token ids, without the end of the turn.
-        message: the turn in OpenAI form, with arguments as objects.
         shown_reasoning: indexes of the earlier messages whose reasoning is in the prompt.
         key: the key in the cache of what the turn answered; b"": the turn is not cached.
     """
@@ -87,12 +85,10 @@ class CachedTurn:
 
     @property
     def size(self) -> int:
-        """Its size in tokens, including the size of the message."""
         return len(self.added) + len(self.tokens) + OVERHEAD + self._message_size
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
-        """The prompt, and the generated tokens."""
         parts, turn = list["array[int]"](), self
         while turn is not None:
             parts += [turn.tokens, turn.added]
@@ -101,7 +97,6 @@ class CachedTurn:
 
     @property
     def reasoning(self) -> str:
-        """The reasoning, without the white space around it."""
         return _strip(read_reasoning(self.message))
 
     @cached_property
@@ -119,12 +114,7 @@ class CachedTurn:
 
     def has_same_content(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
         """Returns whether a message has the content of this turn. White space around texts and the
-        spelling of arguments do not matter; reasoning may be missing.
-
-        Args:
-            message: in normal form.
-            with_ids: the ids of calls have to match, too, since the model has written them.
-        """
+        spelling of arguments do not matter; reasoning may be missing."""
         for name in REASONING_NAMES:
             if _strip(message.get(name)) not in ("", self.reasoning):
                 return False
@@ -154,7 +144,6 @@ def _read_text(message: Mapping[str, Any]) -> Any:
 
 
 def _read_calls(message: Mapping[str, Any], with_ids: bool) -> list[bytes]:
-    """Returns the names, arguments and perhaps ids of the calls; of no such shape: as they are."""
     calls = list[bytes]()
     for call in message.get("tool_calls") or ():
         match call:
@@ -187,7 +176,6 @@ class History:
     """A conversation, and which of its turns are kept.
 
     Args:
-        key: names the conversation.
         messages: in normal form; turns that are kept have their reasoning again.
         turns: the generated turns, by the index of the message.
     """
@@ -198,7 +186,6 @@ class History:
 
     @cached_property
     def reasoning(self) -> dict[int, str]:
-        """The reasoning of assistant messages that have one, by index."""
         texts: dict[int, str] = {}
         for index, message in enumerate(self.messages):
             text = _strip(read_reasoning(message))
@@ -243,21 +230,15 @@ class _Path:
     followed: tuple[_TurnKey, ...] = ()
 
     def follow(self, number: int, turn: CachedTurn) -> "_Path":
-        """Returns the path with one more turn."""
         followed = (*self.followed, (self.key, turn.name))
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
 
     def pass_by(self, message: Mapping[str, Any]) -> "_Path":
-        """Returns the path extended by a message that is not a cached turn."""
         return replace(self, key=digest(self.key, message))
 
 
 class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
-
-    Args:
-        max_tokens: the maximum number of tokens, including `OVERHEAD`; see `Room`.
-        with_ids: see `CachedTurn.has_same_content`.
 
     Attributes:
         shared: a store with the turns of other processes; None: there is none.
@@ -275,17 +256,11 @@ class TurnCache:
 
     @property
     def size(self) -> CacheSize:
-        """How much is kept."""
         return CacheSize(len(self._kept), TOKEN_BYTES * self._size)
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
         """Finds the cached turns of a conversation. If several have the same text, it chooses those
-        that most of the later turns follow.
-
-        Args:
-            key: names what else the prompt depends on: the tools, and variables of the template.
-            messages: in normal form; not changed.
-        """
+        that most of the later turns follow."""
         paths = [_Path(key)]
         for number, message in enumerate(messages):
             longer = list[_Path]()
@@ -307,7 +282,6 @@ class TurnCache:
         return History(best.key, restored, best.turns)
 
     def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:
-        """Returns the turns under this key that match a message, the latest one first."""
         with self._lock:
             known = [*self._of.get(key, {}).values()]
         found = self._choose(known, message)
@@ -317,7 +291,6 @@ class TurnCache:
         return found[:MAX_PATHS]
 
     def _choose(self, turns: Sequence[CachedTurn], message: Mapping[str, Any]) -> list[CachedTurn]:
-        """Returns the turns that match a message, the latest one first."""
         found = list[CachedTurn]()
         for turn in reversed(turns):
             if turn.has_same_content(message, with_ids=self._with_ids):
@@ -351,8 +324,7 @@ class TurnCache:
                     self._kept.move_to_end(key)
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
-        """Caches the turn that answered the conversation of this key; replaces one with the same
-        tokens."""
+        """Caches the turn that answered the conversation of this key."""
         turn = self._put(key, turn)
         if self.shared is None:
             return

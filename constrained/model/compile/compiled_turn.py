@@ -35,17 +35,11 @@ class TurnPlan:
     """What a compiled turn is, without the objects that exist only in its process.
 
     Args:
-        prompt: the prompt of the conversation.
-        prefill: the assistant prefill, which comes after the prompt.
         source: what the grammar is built from. Its state is where the grammar starts: at the end of
             the prompt, or after the reasoning block if the prefill has content.
         budget: limits the reasoning; None: no limit.
         scope: the cache scope of the prompt; None: nothing is cached.
-        thinking_tags: as in `Job`.
-        call_limits: how many calls the turn may have, and how often the same one.
-        max_repetition: as in `Job`.
         call_ids: the ids of the calls in the conversation so far.
-        envelopes: as in `Job`.
         quoted_tools: the tools that the data of the conversation calls.
     """
 
@@ -68,7 +62,6 @@ class TurnPlan:
 
     @property
     def has_calls(self) -> bool:
-        """Whether the turn may have calls."""
         return bool(self.source.policy.select(self.source.tools))
 
     @property
@@ -97,11 +90,7 @@ class TurnPlan:
         return is_explained and self.source.policy.choice is Choice.AUTO and self.has_calls
 
     def check_endless(self) -> None:
-        """Refuses a turn that cannot continue until its tokens run out (`ignore_eos`).
-
-        Raises:
-            RequestError: the turn has tools, or a text of the template ends it.
-        """
+        """Refuses a turn that cannot continue until its tokens run out (`ignore_eos`)."""
         if self.has_calls:
             message = "with tools, the turn would make calls without end"
             hint = "Leave ignore_eos or the tools out, or use tool_choice: none"
@@ -116,13 +105,10 @@ class CompiledTurn:
     """A job, compiled for one model. It can be generated any number of times.
 
     Args:
-        plan: what the turn is.
-        grammars: compiles grammars for the model.
         markers: the token ids of the format's markers that are one token, by their text.
         completer: finds the shortest ending of a turn, and holds the grammar; None: the turn is
             free text.
         matcher: of the grammar, after the tokens of the prefill; None: the turn is free text.
-        refused: the tools that were left out.
     """
 
     plan: TurnPlan
@@ -134,42 +120,34 @@ class CompiledTurn:
 
     @property
     def prompt(self) -> ComposedPrompt:
-        """The prompt of the conversation."""
         return self.plan.prompt
 
     @property
     def prefill(self) -> WrittenPrefill:
-        """The assistant prefill, which comes after the prompt."""
         return self.plan.prefill
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The token ids that the model reads before it generates: the prompt and the prefill."""
         return self.plan.tokens
 
     @property
     def format(self) -> Format:
-        """The wire format of the turn."""
         return self.plan.source.format
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be called."""
         return self.plan.source.tools
 
     @property
     def policy(self) -> Policy:
-        """Which calls, reasoning and answer are allowed."""
         return self.plan.source.policy
 
     @property
     def state(self) -> State:
-        """Where the grammar starts."""
         return self.plan.source.state
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the model."""
         return self.grammars.vocabulary
 
     @property
@@ -178,11 +156,7 @@ class CompiledTurn:
         return None if self.completer is None else self.completer.grammar.lark
 
     def constrain(self, offer: Offer) -> "CompiledTurn":
-        """Returns the turn with its grammar.
-
-        Args:
-            offer: its tools, as for `GrammarCompiler.compile`, which has the errors.
-        """
+        """Returns the turn with its grammar."""
         completer, matcher = self.grammars.compile(self.plan.source, offer)
         return replace(self, completer=completer, matcher=matcher)
 
@@ -250,15 +224,9 @@ class CompiledTurn:
         return [before + opening for before in dict.fromkeys([*befores, *closers])]
 
     def _continue_in(self, format: Format, lead: str) -> DecodeInput:
-        """Makes the input for the rest of a turn that goes on in another format.
-
-        Args:
-            format: of the rest.
-            lead: what the turn has written of the first call.
-
-        Raises:
-            ToolError, SchemaError, PolicyError: the format cannot write the call.
-        """
+        """Makes the input for the rest of a turn that goes on in another format; `lead`: what the
+        turn has written of the first call. Raises ToolError, SchemaError or PolicyError: the format
+        cannot write it."""
         markers = self.vocabulary.find_markers(format.texts)
         # A call that the data contains could be copied behind the first one.
         parallel = self.policy.parallel and not self.plan.quoted_tools
@@ -285,7 +253,6 @@ class CompiledTurn:
         return replace(self, plan=replace(self.plan, source=source))
 
     def make_parser(self) -> Parser:
-        """Makes a parser for the text of this turn."""
         reads_tags = self.plan.thinking_tags and not self.policy.answer
         return Parser(
             self.format,
@@ -319,11 +286,6 @@ class CompiledTurn:
         return estimate_growth(self.tools, self.policy.answer, self.vocabulary)
 
     def make_reserve(self, limit: int) -> CompletionReserve:
-        """Makes the completion reserve of a turn.
-
-        Args:
-            limit: the maximum number of tokens of the turn.
-        """
         assert self.completer is not None, "a free turn ends anywhere"
         return CompletionReserve(
             self.completer.fork().complete,
@@ -345,7 +307,6 @@ class CompiledTurn:
         return replace(self.plan.source, policy=policy, state=state).build(self.markers)
 
     def make_endless_values(self) -> EndlessValues:
-        """Makes the part of the turn that ends values which repeat themselves."""
         assert self.completer is not None, "a free turn has no values"
         assert self.plan.max_repetition is not None
         return EndlessValues(

@@ -67,17 +67,10 @@ class Compiler:
     """Compiles jobs for one vocabulary and chat template; keeps compiled grammars.
 
     Args:
-        vocabulary: of the model.
-        template: its chat template.
         tool_template: the template for jobs with tools; None: `template`.
         tool_format: the wire format of calls; None: the one that the template teaches.
         remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
         context_length: in tokens; a prompt that fills it is refused. None: any length.
-
-    Attributes:
-        format: the wire format of turns with tools.
-        notices: what the user should know about this format.
-        prompts: composes the prompts.
 
     Raises:
         TemplateError, RequestError: a template is broken, or cannot teach the format.
@@ -114,7 +107,6 @@ class Compiler:
 
     @property
     def markers(self) -> dict[str, int]:
-        """The token ids of the formats' markers that are one token, by their text."""
         return self._grammars.usual.markers
 
     @cached_property
@@ -127,7 +119,6 @@ class Compiler:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of llguidance that grammars are compiled against."""
         return self._grammars.usual.tokenizer
 
     def compile(self, job: Job) -> CompiledTurn:
@@ -159,7 +150,6 @@ class Compiler:
         return turn
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {**self.prompts.measure_caches(), **self._grammars.measure_caches()}
 
     def knows(self, job: Job) -> bool:
@@ -212,8 +202,6 @@ class Compiler:
         Args:
             prompt: text, or token ids. In text, names of special tokens are these tokens, and a
                 BOS token is added if the model needs one. Token ids are used as they are.
-            answer: the form of the generated text; None: any text.
-            cache_salt, cache_prompt, max_repetition: as in `Job`.
 
         Raises:
             RequestError, ContextError: the prompt is no prompt of this model, or fills the context.
@@ -235,10 +223,6 @@ class Compiler:
     def attach(self, plan: TurnPlan, grammar: Grammar | None) -> CompiledTurn:
         """Makes a compiled turn of one that another process has compiled.
 
-        Args:
-            plan: of a turn for the vocabulary of this compiler.
-            grammar: its grammar; None: it is free text.
-
         Raises:
             GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
         """
@@ -253,23 +237,14 @@ class Compiler:
         return replace(turn, completer=completer, matcher=matcher)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
-        """Caches the tokens of a generated turn. When a conversation brings the message back, its
-        prompt has the same tokens.
-
-        Args:
-            tokens: the generated token ids, without the end of the turn.
-            message: the generated message, in OpenAI form, with arguments as objects.
-        """
+        """Caches the token ids of a generated turn, without its end. When a conversation brings the
+        message back, its prompt has the same tokens."""
         prefill = turn.prefill
         full_message = prefill.message.join(message)
         self.prompts.keep(turn.prompt, (*prefill.tokens, *tokens), full_message)
 
     def _compile_offer(self, job: Job, offer: Offer, prefill: AssistantPrefill) -> CompiledTurn:
-        """Compiles the turn with these tools.
-
-        Raises:
-            RefusedToolError: one of them cannot be enforced.
-        """
+        """Compiles the turn with these tools; RefusedToolError: one cannot be enforced."""
         policy, call_limits = _fit_policy(job, offer), _read_call_limits(job, offer)
         formats = self._with_tools if offer.tools else self._without_tools
         selected = formats.find(job.template_kwargs)
@@ -317,7 +292,6 @@ class Compiler:
 def _find_formats(
     vocabulary: Vocabulary, template: ChatTemplate, chosen: Format | None
 ) -> FormatByKwargs:
-    """Returns the formats of a template; `chosen`: the user's format, if any."""
     special = frozenset(vocabulary.named.values())
     ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
 
@@ -328,7 +302,6 @@ def _find_formats(
 
 
 def _begin(plan: TurnPlan, grammars: GrammarCompiler) -> CompiledTurn:
-    """Returns the turn without its grammar."""
     return CompiledTurn(plan=plan, grammars=grammars, markers=grammars.markers)
 
 
@@ -357,11 +330,6 @@ def _make_budget(
 
 
 def _fit_policy(job: Job, offer: Offer) -> Policy:
-    """Reads which calls, reasoning and answer the job allows.
-
-    Raises:
-        PolicyError, ToolError: the tool choice does not fit the offered tools.
-    """
     policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
     policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
     policy = offer.fit(policy)

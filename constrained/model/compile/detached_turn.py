@@ -33,8 +33,6 @@ class TurnConstraints:
 
 @dataclass(frozen=True)
 class PackedConstraints:
-    """Constraints as bytes, and their hash as a name."""
-
     name: bytes
     data: bytes
 
@@ -49,8 +47,6 @@ class DetachedTurn:
 
 
 class TurnPacker:
-    """Detaches turns; caches packed constraints."""
-
     def __init__(self) -> None:
         # The key is the `id` of the completer. It is kept alive, so that no other one gets this id.
         self._packed: ByteCache[tuple[Completer, PackedConstraints]] = ByteCache(
@@ -58,7 +54,6 @@ class TurnPacker:
         )
 
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
-        """Returns the turn in a form that can be pickled."""
         prompt = replace(turn.prompt, rendered=Prompt(()), reuse=Reuse())
         source = replace(turn.plan.source, tools=())
         return DetachedTurn(replace(turn.plan, prompt=prompt, source=source), self._pack(turn))
@@ -76,7 +71,6 @@ class TurnPacker:
 
 
 def pack_constraints(constraints: TurnConstraints) -> PackedConstraints:
-    """Constraints as bytes."""
     data = pickle.dumps(constraints, pickle.HIGHEST_PROTOCOL)
     return PackedConstraints(hashlib.blake2b(data, digest_size=16).digest(), data)
 

@@ -17,12 +17,8 @@ SAMPLE = 4_000  # characters of the schemas, enough to estimate how long tokens 
 
 @dataclass(frozen=True)
 class EndingGrowth:
-    """How many tokens can be added to the shortest ending of a turn, at most.
-
-    Args:
-        of_token: by one more token: those of the longest call or answer.
-        of_text: by any text; None: no limit.
-    """
+    """How many tokens can be added to the shortest ending of a turn, at most: by one more token
+    (those of the longest call or answer), and by any text (None: no limit)."""
 
     of_token: int
     of_text: int | None
@@ -31,7 +27,6 @@ class EndingGrowth:
 def estimate_growth(
     tools: Sequence[Tool], answer: Answer | None, vocabulary: Vocabulary
 ) -> EndingGrowth:
-    """Estimates the growth of a turn with these tools and this answer."""
     if isinstance(answer, RegexAnswer):
         return EndingGrowth(UNBOUNDED, None)  # one character can make any number necessary
     schemas = [tool.schema for tool in tools]
@@ -59,5 +54,4 @@ def _measure_tokens(schemas: Sequence[Schema], vocabulary: Vocabulary) -> float:
 
 
 def _measure_longest(texts: Iterable[str]) -> int:
-    """Returns the length of the longest text in bytes; 0 if there is none."""
     return max((len(text.encode()) for text in texts), default=0)

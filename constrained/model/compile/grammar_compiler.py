@@ -49,9 +49,6 @@ class GrammarSource:
     """All that the grammar of a turn depends on, except for the vocabulary.
 
     Args:
-        format: the wire format of the turn.
-        tools: those that may be called.
-        policy: which calls, reasoning and answer are allowed.
         state: where the prompt leaves the turn.
         text_ends: texts of the template that end the turn.
         scope: the cache scope: only requests of this scope share the grammar.
@@ -65,14 +62,6 @@ class GrammarSource:
     scope: str = COMMON
 
     def build(self, markers: Mapping[str, int]) -> Grammar:
-        """Builds the grammar.
-
-        Args:
-            markers: the token ids of the markers that are one token, by their text.
-
-        Raises:
-            SchemaError, ToolError: as for `build_turn`.
-        """
         return build_turn(
             self.format,
             self.tools,
@@ -96,17 +85,12 @@ class _KeptGrammar:
     completer: Completer
 
     def measure(self) -> int:
-        """Returns the approximate bytes of all entries."""
         text = CHARACTER_BYTES * len(self.completer.grammar.lark)
         return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
 
 
 class GrammarCache:
-    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools.
-
-    Args:
-        markers: the token ids of the formats' markers that are one token.
-    """
+    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools."""
 
     def __init__(self, markers: Mapping[str, int]):
         self._markers = markers
@@ -114,17 +98,11 @@ class GrammarCache:
 
     @property
     def size(self) -> CacheSize:
-        """The size of the cache."""
         return self._kept.size
 
     def find(self, source: GrammarSource) -> Completer:
-        """Returns the completer of such turns, which holds their grammar.
-
-        Grammars of typed answers are not kept: each request may have another schema.
-
-        Raises:
-            SchemaError, ToolError: the grammar cannot be built.
-        """
+        """Returns the completer of such turns, which holds their grammar. Grammars of typed answers
+        are not kept: each request may have another schema."""
         if source.policy.answer is not None:
             return Completer(source.build(self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
@@ -140,11 +118,7 @@ class GrammarCache:
 
 
 class RefusedToolError(Exception):
-    """The grammar cannot enforce one of the tools.
-
-    Args:
-        refusal: the tool, and why.
-    """
+    """The grammar cannot enforce one of the tools."""
 
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
@@ -155,7 +129,6 @@ class GrammarCompiler:
     """Compiles grammars for one vocabulary, and keeps the matchers that it compiled last.
 
     Args:
-        vocabulary: of the model.
         texts: the fixed texts of all formats that grammars are built for; some are one token.
         context_length: in tokens; a grammar whose shortest turn is longer is refused. None: any
             length.
@@ -171,12 +144,10 @@ class GrammarCompiler:
 
     @cached_property
     def markers(self) -> dict[str, int]:
-        """The token ids of the formats' markers that are one token, by their text."""
         return self.vocabulary.find_markers(self._texts)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of llguidance that grammars are compiled against; built once."""
         return build_tokenizer(self.vocabulary, self.markers)
 
     @cached_property
@@ -191,7 +162,6 @@ class GrammarCompiler:
         return GrammarCache(self.markers)
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {"matchers": self._matchers.size, "completers": self._grammars.size}
 
     def forget(self) -> None:
@@ -200,10 +170,6 @@ class GrammarCompiler:
 
     def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
         """Builds and compiles the grammar of a turn.
-
-        Args:
-            source: what the grammar depends on.
-            offer: its tools, to find the one that a failure is due to.
 
         Returns:
             The completer, which holds the grammar, and a matcher at the start of the turn, for one
@@ -228,19 +194,10 @@ class GrammarCompiler:
         self, grammar: Grammar, answer: Answer | None, scope: str
     ) -> tuple[Completer, Matcher]:
         """Compiles a grammar that `GrammarSource.build` has made already, perhaps in another
-        process with the same vocabulary. Returns the same as `compile`.
-
-        Args:
-            answer: the answer of the policy, for the pointers of errors.
-            scope: the cache scope.
-
-        Raises:
-            GrammarError: llguidance refuses the grammar.
-        """
+        process with the same vocabulary. Returns the same as `compile`."""
         return Completer(grammar), self._find_matcher(grammar.lark, answer, scope).fork()
 
     def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
-        """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
         key = lark, _find_pointer(answer), scope
         matcher = self._matchers.find(key, None)
         if matcher is None:
@@ -261,7 +218,6 @@ class GrammarCompiler:
         return Matcher.compile(self.tokenizer, lark, is_own=False, where=pointer)
 
     def _try(self, lark: str, pointer: str) -> None:
-        """Raises an error if a grammar of a client cannot be compiled."""
         try:
             try_grammar(lark, self.vocabulary, self.markers.values())
         except TrialError as error:
@@ -346,12 +302,7 @@ class GrammarCompiler:
 
 class FormatGrammars:
     """The compilers of grammars for all formats of a model. A format that has tokens of its own,
-    where the others have text, gets a compiler of its own.
-
-    Args:
-        vocabulary, texts, context_length: see `GrammarCompiler`; the fixed texts of its usual
-            formats.
-    """
+    where the others have text, gets a compiler of its own."""
 
     def __init__(
         self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
@@ -364,7 +315,6 @@ class FormatGrammars:
         self._lock = threading.Lock()
 
     def find(self, format: Format) -> GrammarCompiler:
-        """Returns the compiler for a format."""
         if set(self._texts).issuperset(format.texts):
             return self.usual
         with self._lock:
@@ -381,7 +331,6 @@ class FormatGrammars:
         return self.usual if made.markers == self.usual.markers else made
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of all caches together, by name."""
         sizes: dict[str, CacheSize] = {}
         for grammars in self._list_all():
             for name, size in grammars.measure_caches().items():
@@ -389,7 +338,6 @@ class FormatGrammars:
         return sizes
 
     def forget(self) -> None:
-        """Drops all matchers."""
         for grammars in self._list_all():
             grammars.forget()
 

@@ -28,14 +28,7 @@ _CONTENT, _REASONING = "\ue000", "\ue001"  # placeholders for the texts in the r
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the prefill.
-
-    Args:
-        text: of the part.
-        tokens: its token ids.
-        is_data: it is text of the client.
-        is_content: it belongs to the content, not to the reasoning.
-    """
+    """A part of the prefill; `is_data`: it is text of the client."""
 
     text: str
     tokens: tuple[int, ...]
@@ -53,11 +46,7 @@ def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> Sta
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
     """Returns the policy after the prefill: content continues as content or as the answer, not as a
-    call.
-
-    Raises:
-        RequestError: the policy does not allow this prefill.
-    """
+    call. Raises RequestError: the policy does not allow this prefill."""
     if prefill.reasoning and policy.think is Think.FORBIDDEN:
         raise _refuse(prefill, 0, is_content=False)
     if not prefill.content:
@@ -88,8 +77,6 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
 
 @dataclass(frozen=True)
 class _PrefilledTurn:
-    """A turn and its prefill."""
-
     turn: CompiledTurn
     prefill: AssistantPrefill
 
@@ -148,8 +135,6 @@ class _PrefilledTurn:
         return text[: text.find(content or reasoning) + 1]
 
     def _encode(self, text: str) -> list[_Part]:
-        """Returns the parts of a text of `_write`, with the texts of the client for the
-        placeholders."""
         parts: list[_Part] = []
         has_content = bool(self.prefill.content)
         is_content = has_content and _REASONING not in text
@@ -176,7 +161,6 @@ class _PrefilledTurn:
         return _Part(text, tuple(tokens), is_data=True, is_content=is_content)
 
     def _check_grammar(self, matcher: Matcher, parts: Sequence[_Part]) -> None:
-        """Commits the parts; refuses the prefill if the grammar does not allow them."""
         for part in parts:
             count = matcher.count_accepted(part.tokens)
             if count < len(part.tokens):
@@ -279,7 +263,6 @@ def _join_texts(parts: Sequence[_Part]) -> str:
 
 
 def _refuse(prefill: AssistantPrefill, size: int, *, is_content: bool) -> RequestError:
-    """Returns the error for a prefill that the request does not allow; `size` bytes of it fit."""
     return RequestError(
         f"the prefilled text does not fit the request: it is valid up to byte {size}",
         where=prefill.where(is_content=is_content),

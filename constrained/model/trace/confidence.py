@@ -21,12 +21,8 @@ MAX_COMPARED = 16  # the maximum number of tokens that are compared with one lon
 def measure_confidence(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> list[CallConfidence]:
-    """Measures the confidence of each call of a turn, in order.
-
-    Args:
-        tokens: the traced tokens of the turn.
-        places: the place of each token; None: the token is not part of the turn.
-    """
+    """Measures the confidence of each call of a turn, in order. `places`: of each token; None: it
+    is not part of the turn."""
     name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
     for index, place in enumerate(places):
         if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
@@ -51,20 +47,14 @@ def measure_confidence(
 
 @dataclass
 class _LeastLikely:
-    """The probabilities of the least likely choices in a call.
-
-    Args:
-        name: in front of the name, and in it.
-        arguments: in the value of each argument.
-        rest: in what is around the values.
-    """
+    """The probabilities of the least likely choices in a call: in front of the name and in it, in
+    the value of each argument, and around the values."""
 
     name: float
     arguments: dict[str, float] = field(default_factory=dict[str, float])
     rest: float = 1.0
 
     def note(self, probability: float, place: TokenPlace, *, is_name: bool) -> None:
-        """Adds a token of the call."""
         if is_name:
             self.name = min(self.name, probability)
         elif place.pointer:
@@ -86,9 +76,6 @@ def measure_call_probability(
 
     Several tokens may open a call, and content may begin as a call does: so it is the product of
     the shares of those tokens, as far as the turn goes along with them.
-
-    Args:
-        tokens, places: as of `measure_confidence`.
     """
     first = None
     for index, place in enumerate(places):
@@ -115,12 +102,7 @@ def measure_call_probability(
 
 def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
     """Returns the probability of a token among those that were allowed, if there was a choice; with
-    that of longer ones that spell the same as it and the tokens after it.
-
-    Args:
-        token: that was written.
-        following: it, and those after it.
-    """
+    that of longer ones that spell the same as it and the tokens after it."""
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0
     text = b"".join(one.text for one in following if not one.is_discarded)

@@ -21,8 +21,6 @@ from grammars.turn import (
 
 
 class TracedPart(StrEnum):
-    """A part of a turn."""
-
     REASONING = "reasoning"
     CONTENT = "content"
     TOOL_NAME = "tool name"
@@ -37,7 +35,6 @@ class TokenPlace:
     """The place of a token.
 
     Args:
-        part: the part of the turn.
         call: the number of the call, from 0; None: it is in no call.
         pointer: the JSON pointer into the arguments or the answer, to the value in which the token
             ends; "" is the whole.
@@ -67,7 +64,6 @@ def find_places(
         parser: the parser of the turn, which has read only the text before the tokens.
         calls: the names of the calls of the turn: one of them, in another envelope than the turn's
             own, was kept there.
-        is_json: the content is a JSON value.
     """
     finder = _PlaceFinder(parser, pieces, calls, is_json=is_json)
     for piece in pieces:
@@ -92,7 +88,6 @@ class _PlaceFinder:
         self._silent = 0  # tokens since the last event, including the current one
 
     def read(self, piece: str) -> None:
-        """Reads the next token."""
         events: list[Event] = self._parser.feed(piece) if piece else []
         while (found := self._parser.foreign_call) is not None:
             is_kept = found.format is not None and found.tool in self._calls
@@ -131,7 +126,6 @@ class _PlaceFinder:
                 return None
 
     def _place_silent(self, place: TokenPlace) -> None:
-        """Sets the place of the silent tokens before the last one."""
         if not place.pointer:
             return
         for number in range(len(self.places) - self._silent, len(self.places) - 1):
@@ -139,7 +133,6 @@ class _PlaceFinder:
                 self.places[number] = place
 
     def _place_name(self, index: int, name: str) -> TokenPlace:
-        """Marks the tokens that spell the name of a call; returns the place of the last token."""
         structure = TokenPlace(TracedPart.STRUCTURE, index)
         first = len(self.places) - self._silent
         pieces = self._pieces[first : len(self.places)]
@@ -248,7 +241,6 @@ class JsonPath:
 
 
 def _find_common(first: str, second: str) -> str:
-    """Returns the longest common prefix of two pointers."""
     common: list[str] = []
     for one, other in zip(first.split("/"), second.split("/"), strict=False):
         if one != other:
@@ -258,7 +250,6 @@ def _find_common(first: str, second: str) -> str:
 
 
 def _read_key(spelled: str) -> str:
-    """Decodes a key; returns it unchanged if it is not a JSON string."""
     try:
         return str(json.loads(spelled, strict=False))
     except ValueError:

@@ -29,10 +29,8 @@ class TurnTrace:
     """What decided about each token of a turn.
 
     Args:
-        turn: the turn.
         finish: why it ended: see `Finish`; "error" if it has failed.
         tokens: in the order in which they were written, including discarded ones.
-        calls: the name of the tool of each call.
     """
 
     turn: CompiledTurn = field(compare=False)
@@ -63,7 +61,6 @@ class TurnTrace:
         return f"<TurnTrace: {len(self.tokens)} tokens, {wanted} where the model wanted another>"
 
     def _repr_html_(self) -> str:
-        """Returns the element for a notebook: the page in a frame."""
         page = escape(write_page([self.to_json()]), quote=True)
         style = "width: 100%; height: 32rem; border: 0"
         return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
@@ -103,8 +100,7 @@ class TurnTrace:
 
 
 def make_trace(generated: Generation | FailedTurn, turn: CompiledTurn) -> TurnTrace:
-    """Returns the trace of a turn, or of the part so far of one that failed; its tokens were
-    traced."""
+    """Returns the trace of a turn, or of the part so far of one that failed."""
     finish = FAILED if isinstance(generated, FailedTurn) else generated.finish.value
     calls = [event.name for event in generated.events if isinstance(event, CallOpened)]
     return TurnTrace(turn, finish, generated.trace, tuple(calls))
@@ -119,7 +115,6 @@ def _describe_tool(tool: Tool) -> Json:
 
 
 def write_confidence(confidence: CallConfidence) -> dict[str, Json]:
-    """Returns how sure the model was of a call, as JSON."""
     arguments: dict[str, Json] = {}
     for name, value in confidence.arguments.items():
         arguments[name] = _round(value)

@@ -24,10 +24,6 @@ class CountedIdTemplate(ChatTemplate):
 
     If an id of the conversation has another form, all calls are numbered anew, from 0. Results
     without an id, and those of calls that share one, belong to the calls in their order.
-
-    Args:
-        template: writes the conversation.
-        format: has a pattern of ids, see `find_id_pattern`.
     """
 
     def __init__(self, template: ChatTemplate, format: Format):
@@ -37,11 +33,6 @@ class CountedIdTemplate(ChatTemplate):
         self._handles = _list_handles(format)
 
     def rewrite(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Returns the conversation with such ids.
-
-        Raises:
-            TemplateError: a call is no object, or an id is no text.
-        """
         messages = normalise(messages)
         for place, message in enumerate(messages):
             _check_ids(message, f"/messages/{place}")
@@ -53,7 +44,6 @@ class CountedIdTemplate(ChatTemplate):
         return renumber(messages, ids)
 
     def _is_own(self, call: Message) -> bool:
-        """Returns whether the id of a call has a form that the model writes."""
         for handle in self._handles:
             _, id = handle.read(call.get("id") or "", (_read_name(call),)) or ("", None)
             if id is not None:
@@ -62,7 +52,6 @@ class CountedIdTemplate(ChatTemplate):
 
 
 def _check_ids(message: Message, where: str) -> None:
-    """Raises TemplateError if a call is no object, or an id is no text."""
     for place, call in enumerate(message.get("tool_calls", ())):
         call_pointer = f"{where}/tool_calls/{place}"
         if not isinstance(call, Mapping):
@@ -86,7 +75,6 @@ def find_id_pattern(format: Format) -> str:
 
 
 def _list_handles(format: Format) -> list[Handle]:
-    """Lists the ways in which the model writes ids."""
     pattern = find_id_pattern(format)
     handles = [Handle((pattern,), id=pattern)]
     for variant in format.variants:

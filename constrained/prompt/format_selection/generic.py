@@ -72,13 +72,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a chat template writes itself.
-
-    Args:
-        tools: it describes the tools to the model.
-        calls: it writes the calls of the history.
-        results: it writes the results of calls.
-    """
+    """What a chat template writes itself."""
 
     tools: bool = False
     calls: bool = False
@@ -93,7 +87,6 @@ class Instructions:
         text: has the places `{tools}` (a line for each), `{example}` (a call), `{several}` (how
             several calls are written) and `{results}` (how results are written). The prompt is
             searched for its first line, since some templates drop the instructions.
-        write_tool: takes a tool in OpenAI form; returns its text.
     """
 
     text: str = _TEXT
@@ -103,10 +96,6 @@ class Instructions:
         self, tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
     ) -> str:
         """Writes the instructions for these tools.
-
-        Args:
-            format: the wire format that is taught.
-            writes_results: the template writes the results of calls in its own form.
 
         Raises:
             RenderError, ToolError: the format cannot write the example.
@@ -135,12 +124,6 @@ class GenericTemplate(ChatTemplate):
 
     If the format has no reasoning block, reasoning of the history is left out: the template would
     write it in a form that the parser reads as content.
-
-    Args:
-        template: writes the conversation.
-        format: the wire format that is taught.
-        abilities: what the template itself can write.
-        instructions: the text about tools.
     """
 
     def __init__(
@@ -206,7 +189,6 @@ class GenericTemplate(ChatTemplate):
 
     @property
     def writes_results(self) -> bool:
-        """Whether results are written here, not by the chat template."""
         return not self._abilities.results
 
     @property
@@ -258,11 +240,6 @@ def _leave_out_thought(message: Message) -> Message:
 
 
 def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
-    """Writes calls as text after the content of their message.
-
-    Raises:
-        TemplateError: the format cannot write a call.
-    """
     written: list[Message] = []
     calls_before = 0
     for i, message in enumerate(messages):
@@ -336,8 +313,7 @@ def read_content(message: Mapping[str, Any], where: str) -> str:
 
 
 def _write_results(messages: list[Message]) -> list[Message]:
-    """Joins results to one user message; many templates require that user and assistant
-    alternate."""
+    """Joins results to one user message; many templates require user and assistant in turn."""
     written: list[Message] = []
     results = ""  # not written yet
     for i, message in enumerate(messages):
@@ -367,7 +343,6 @@ def _put_into_system_message(messages: list[Message], instructions: str) -> list
 
 
 def _prepend(text: str, content: Any) -> Any:
-    """Adds text before content, which may consist of parts."""
     if isinstance(content, str):
         return f"{text}\n{content}" if content else text
     return [{"type": "text", "text": f"{text}\n"}, *content]

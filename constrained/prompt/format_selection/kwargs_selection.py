@@ -31,15 +31,8 @@ MAX_WORD = 64
 class FormatByKwargs:
     """The format of a template, and those that it writes if its variables have certain values.
 
-    Args:
-        template: the template.
-        select: selects the format of a template.
-
     Attributes:
         default: the selection where no variable is set.
-
-    Raises:
-        RequestError, TemplateError: what `select` raises for the template.
     """
 
     def __init__(self, template: ChatTemplate, select: Callable[[ChatTemplate], SelectedFormat]):
@@ -79,7 +72,6 @@ class FormatByKwargs:
         return key is None or key in self._kept
 
     def refuses(self, kwargs: Mapping[str, Any]) -> bool:
-        """Returns whether the template, or `find`, refuses these values."""
         if self._template.refuses(kwargs):
             return True
         try:
@@ -89,8 +81,8 @@ class FormatByKwargs:
         return False
 
     def _list_read(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values that the template reads and may compare: lists, objects and long texts
-        are data for the prompt."""
+        """Returns the values that the template may compare: lists and long texts are data for the
+        prompt."""
         read: dict[str, Any] = {}
         for name in sorted(kwargs.keys() & self._template.variables - {*RESERVED}):
             value = kwargs[name]
@@ -101,7 +93,7 @@ class FormatByKwargs:
 
     def _name(self, kwargs: Mapping[str, Any]) -> bytes | None:
         """Returns a key for the values that the template reads; None: it reads none, or they are no
-        JSON, which rendering refuses."""
+        JSON."""
         read = self._list_read(kwargs) if kwargs and isinstance(kwargs, Mapping) else {}
         return hash_json(read) if read else None
 
@@ -126,7 +118,6 @@ class FormatByKwargs:
 
     @cached_property
     def _usual(self) -> TurnStyle:
-        """How turns are written where no variable is set."""
         return find_facts(self._template).style
 
     def _refuse(self, kwargs: Mapping[str, Any], reason: str) -> RequestError:
@@ -155,7 +146,6 @@ class FormatByKwargs:
 
 
 def _list_turns(style: TurnStyle, block: Reasoning | None) -> Sequence[str]:
-    """Returns the turns without their thoughts."""
     if block is None:
         return style.turns
     opener, closer = match_opener(block.opener.text).pattern, re.escape(block.closer.text)

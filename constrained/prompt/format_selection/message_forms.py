@@ -37,8 +37,6 @@ Message = dict[str, Any]
 
 
 class CallForm(StrEnum):
-    """The place where a template expects a call."""
-
     NAME = "the field {!r} of an assistant message names the function, its content is the arguments"
     CALL = "the field {!r} of an assistant message is the call"
     CALLS = "the field {!r} of an assistant message lists the calls"
@@ -47,14 +45,7 @@ class CallForm(StrEnum):
 
 @dataclass(frozen=True)
 class MessageForm:
-    """The form in which a template expects calls and results.
-
-    Args:
-        call_form: where it expects a call.
-        word: the name of the field, or of the role.
-        arguments_as_text: arguments in a field are JSON text.
-        result_role: the role of results.
-    """
+    """The form in which a template expects calls and results."""
 
     call_form: CallForm
     word: str
@@ -62,15 +53,11 @@ class MessageForm:
     result_role: str = "tool"
 
     def describe(self) -> str:
-        """Describes the form in words."""
         return f"{self.call_form.format(self.word)}; results have the role {self.result_role!r}"
 
     def write(self, messages: Sequence[Message]) -> Iterator[Message]:
-        """Converts messages in normal form (`normalise`) to this form.
-
-        Raises:
-            TemplateError: a call has no function.
-        """
+        """Converts messages in normal form to this form; raises TemplateError: a call has no
+        function."""
         names: dict[Any, str] = {}  # by the id of the call
         for i, message in enumerate(messages):
             if "tool_calls" in message:
@@ -117,12 +104,7 @@ class MessageForm:
 
 
 class MessageFormTemplate(ChatTemplate):
-    """A chat template that gets calls and results in its own form.
-
-    Args:
-        template: writes the conversation.
-        message_form: the form of calls and results.
-    """
+    """A chat template that gets calls and results in its own form."""
 
     def __init__(self, template: ChatTemplate, message_form: MessageForm):
         super().__init__(template.source, name=template.name, **template.tokens)
@@ -135,7 +117,6 @@ class MessageFormTemplate(ChatTemplate):
         return True
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Returns the conversation in that form."""
         return list(self.message_form.write(normalise(messages)))
 
 
@@ -154,7 +135,6 @@ def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] |
 
 
 def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
-    """Yields the forms whose calls and results the template writes."""
     roles = _list_roles(template.tree)
     forms = (CallForm.NAME, CallForm.CALL, CallForm.CALLS)
     candidates = [*product(_list_fields(template.tree), forms)]
@@ -185,7 +165,6 @@ def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageFor
 def _list_with_results(
     template: ChatTemplate, message_form: MessageForm, roles: Sequence[str]
 ) -> Iterator[MessageForm]:
-    """Yields the form with each role whose messages the template writes as results."""
     known = [role for role in roles if role != "tool"]
     known.insert(0 if "tool" in roles else len(known), "tool")
     for role in known:
@@ -199,7 +178,6 @@ def _list_with_results(
 def _try(
     template: ChatTemplate, message_form: MessageForm, *messages: Message, opening: bool = False
 ) -> str:
-    """Renders a question and these messages; "": the template refuses them."""
     chat = ProbedTemplate(MessageFormTemplate(template, message_form).render, None)
     return chat.render(*messages, with_tools=False, opening=opening)
 
@@ -223,8 +201,7 @@ def _list_fields(tree: nodes.Template) -> list[str]:
 
 
 def _list_roles(tree: nodes.Template) -> list[str]:
-    """Lists the texts that a template compares a role with, in its order; []: there are too
-    many."""
+    """Lists the texts that a template compares a role with; []: there are too many."""
     names = {"role"}  # of variables that hold a role
     for assignment in tree.find_all(nodes.Assign):
         if isinstance(assignment.target, nodes.Name) and _reads_role(assignment.node, set()):
@@ -240,7 +217,6 @@ def _list_roles(tree: nodes.Template) -> list[str]:
 
 
 def _reads_role(node: nodes.Node, names: set[str]) -> bool:
-    """Returns True for the role of a message, or a variable with one of these names."""
     match node:
         case nodes.Operand(expr=expr):
             return _reads_role(expr, names)

@@ -47,11 +47,9 @@ class SelectedFormat:
     """A wire format and the chat template that teaches it.
 
     Args:
-        origin: how the format is known.
         evidence: from which it is known; () if the user chose it.
         notice: what the user should know of the selection; "" if nothing.
         tool_tags: the texts around tools that this project writes into prompts.
-        result_tags: the texts around results in prompts.
     """
 
     template: ChatTemplate
@@ -66,12 +64,7 @@ class SelectedFormat:
         self, policy: Policy, messages: Sequence[Mapping[str, Any]], *, has_tools: bool
     ) -> tuple[Format, Policy]:
         """Returns format and policy of a turn whose text has nothing of what stands around tools
-        and results in the prompt, which small models copy.
-
-        Args:
-            messages: of the conversation. Without tools and results, nothing changes.
-            has_tools: the prompt describes tools.
-        """
+        and results in the prompt, which small models copy."""
         has_results = any(message.get("role") == "tool" for message in messages)
         excluded: tuple[str, ...] = ()
         if has_tools:
@@ -124,7 +117,6 @@ def select_format(
 
 
 def _writes_results(template: ChatTemplate) -> bool:
-    """Returns whether this project writes results into the prompt, not the chat template."""
     return isinstance(template, GenericTemplate) and template.writes_results
 
 
@@ -133,8 +125,6 @@ class _FormatPlan:
     """A format, and what teaches it.
 
     Args:
-        found: the format, and how it is known.
-        notice: what the user should know; "" if nothing.
         abilities: what the template writes itself; None: all, so it is used as it is.
         message_form: in which the template gets calls and results; None: in OpenAI's.
         changed: why the format cannot be used if the template changes a call of the history that is
@@ -153,13 +143,7 @@ _WRITES_ALL = Abilities(tools=True, calls=True, results=True)
 
 @dataclass(frozen=True)
 class _Selector:
-    """The ways from a template to a format, and to the template that teaches it.
-
-    Args:
-        template: as it is named in notices.
-        facts: of its source.
-        special_tokens: as for `select_format`.
-    """
+    """The ways from a template to a format, and to the template that teaches it."""
 
     template: ChatTemplate
     facts: TemplateFacts
@@ -180,11 +164,7 @@ class _Selector:
 
     def _list_plans(self) -> Iterator[_FormatPlan | NoFormat]:
         """Yields the template's own format, the one of another form of messages, and the one that
-        the prompt shows, or why there is none.
-
-        Raises:
-            TemplateError: the template fails on a plain message.
-        """
+        the prompt shows, or why there is none."""
         found, facts = self.facts.detection, self.facts
         if isinstance(found, NoFormat):
             # A template without tools and one that always fails are refused alike.
@@ -212,7 +192,6 @@ class _Selector:
         return selected
 
     def _teach(self, plan: _FormatPlan) -> SelectedFormat:
-        """Selects the format, with the template that teaches it."""
         template, found = self.template, plan.found
         if plan.message_form is not None:
             template = MessageFormTemplate(template, plan.message_form)
@@ -233,8 +212,7 @@ class _Selector:
         return _FormatPlan(found, notice, _WRITES_ALL)
 
     def _plan_undescribed(self, found: Detection) -> _FormatPlan:
-        """Takes the format of a template that writes calls, but does not describe the tools to the
-        model; the prompt does so then."""
+        """Takes the format of a template that writes calls, but does not describe the tools."""
         message = "the chat template does not describe the tools"
         # A format that only resembles a known one may lack a part of it: the end of the calls, or
         # calls beside content. So calls of the history are written here.
@@ -258,8 +236,6 @@ class _Selector:
         return _FormatPlan(found, notice, abilities, changed=changed)
 
     def _plan_message_form(self) -> _FormatPlan | NoFormat:
-        """Takes the format in which a template writes calls that it is given in another form than
-        OpenAI's."""
         found = self.facts.message_form
         if isinstance(found, NoFormat):
             return found
@@ -341,7 +317,6 @@ class _Selector:
         return selected
 
     def _adapt(self, format: Format, own: Format | None) -> Format:
-        """Adapts the format to the template: the reasoning block, the ends of a turn."""
         if _has_headers(format):
             raise _refuse(format, "its turns have headers that this chat template does not write")
         if own is not None and _has_headers(own):
@@ -414,7 +389,6 @@ def _marks(block: Reasoning) -> str:
 
 
 def _check_prompt(selected: SelectedFormat) -> None:
-    """Refuses a template that changes the example, or a call of the history."""
     try:
         count = _count_examples(selected.template, selected.format)
     except RenderError as e:
@@ -424,11 +398,7 @@ def _check_prompt(selected: SelectedFormat) -> None:
 
 
 def _count_examples(teacher: ChatTemplate, format: Format) -> int:
-    """Counts the example calls in a prompt with such a call in its history.
-
-    Raises:
-        RenderError: the format cannot write the example.
-    """
+    """Counts the example calls in a prompt with such a call in its history."""
     example = write_example(replace(format, head="")).strip()  # the template writes the head
     call = show_call(EXAMPLES[0])
     properties: dict[str, Json] = {"text": {"type": "string"}, "count": {"type": "integer"}}

@@ -36,14 +36,8 @@ _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
 
 @dataclass(frozen=True)
 class TurnStyle:
-    """How a template writes turns of the assistant.
-
-    Args:
-        turns: what it writes after a question: content, calls, and all of a turn; "" for a turn
-            that it refuses.
-        prompt: the generation prompt.
-        head: what it writes in front of a question with tools; "": it refuses one.
-    """
+    """How a template writes turns of the assistant: after a question ("": it refuses the turn), the
+    generation prompt, and what is in front of a question with tools ("": it refuses one)."""
 
     turns: tuple[str, ...]
     prompt: str
@@ -51,40 +45,30 @@ class TurnStyle:
 
 
 class TemplateFacts:
-    """Facts of a chat template, found by rendering probes; each when it is first needed.
-
-    Args:
-        template: the chat template.
-    """
+    """Facts of a chat template, found by rendering probes; each when it is first needed."""
 
     def __init__(self, template: ChatTemplate):
         self._template = template.without_forms()
 
     def measure(self) -> int:
-        """Returns the estimated size of the facts and the template in bytes."""
         return self._template.measure()
 
     @cached_property
     def chat(self) -> ProbedTemplate:
-        """The template for probes, with its reasoning block."""
         return probe(self._template.render)
 
     @cached_property
     def detection(self) -> Detection | NoFormat:
-        """The wire format, or why none is known."""
         return find_format(self.chat)
 
     @cached_property
     def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
-        """The form in which it expects calls and their format, or why there is none."""
         if not self.only_shows_tools:
             return NoFormat("calls in OpenAI's form are in its prompt")
         return find_message_form(self._template)
 
     @cached_property
     def stated(self) -> Detection | NoFormat:
-        """The format that its prompt states by an example or in a sentence, or why there is
-        none."""
         return find_stated(self.chat)
 
     @cached_property
@@ -98,7 +82,6 @@ class TemplateFacts:
 
     @cached_property
     def style(self) -> TurnStyle:
-        """How it writes turns."""
         chat = self.chat
         calls = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
         turns = (
@@ -112,8 +95,7 @@ class TemplateFacts:
 
     @cached_property
     def keeps_answers(self) -> bool:
-        """True if the prompt has the text of an answer unchanged. Some templates escape it, or
-        write it as a JSON string."""
+        """Whether the prompt has answers unchanged. Some templates escape them, or write JSON."""
         text = 'It is "so":\n<b>'
         prompt = self.chat.render(show_message(Turn(text)), with_tools=False)
         return not prompt or text in prompt
@@ -127,7 +109,6 @@ class TemplateFacts:
 
     @cached_property
     def writes_call_ids(self) -> bool:
-        """True if the prompt has the ids that calls have in messages."""
         message = show_message(Turn(calls=(ToolCall("get_probe", {}, id=_PROBE),)))
         return _PROBE in self.chat.render(message, with_tools=False)
 
@@ -154,7 +135,6 @@ class TemplateFacts:
 
     @cached_property
     def describes_tools(self) -> bool:
-        """True if the prompt names the tools."""
         return NAMES[0] in self.chat.instruct()
 
 

@@ -32,8 +32,6 @@ _WORDS_OF_NONE = ("None", "null", "none")
 
 
 class TriedForm(NamedTuple):
-    """A form of messages and tools that a template may accept; see `write_messages`."""
-
     blank: str
     named: bool
     tools: Any
@@ -43,8 +41,6 @@ class TriedForm(NamedTuple):
 
 
 class WriteOneForm(Protocol):
-    """Renders messages in one form, without tools; "": the template fails."""
-
     def __call__(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str: ...
 
 
@@ -52,8 +48,6 @@ class AcceptedForms:
     """The forms of messages that a template accepts.
 
     Args:
-        tree: its syntax tree.
-        write_one_form: renders messages.
         render: renders a conversation in whatever form the template accepts.
     """
 
@@ -65,12 +59,7 @@ class AcceptedForms:
         self._render = render
 
     def list(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[TriedForm]:
-        """Returns the forms to try, the usual one first; the last fields vary first.
-
-        Args:
-            normal: the messages in normal form.
-            offer: the forms of the tools.
-        """
+        """Returns the forms to try, the usual one first; the last fields vary first."""
         blank, named, empty = ("",), (False,), ("",)
         as_text, joined = (False,), (False,)
         if any(map(is_silent, normal)):
@@ -107,7 +96,6 @@ class AcceptedForms:
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:
-        """Whether to join parts of text, in the order to try; a probe finds the first one."""
         try:
             writes_text = PROBE in self._render([PROBE_USER])
         except TemplateError:
@@ -116,14 +104,10 @@ class AcceptedForms:
 
     @cached_property
     def _empty(self) -> tuple[str | None, ...]:
-        """The contents to try for a message that only calls tools.
-
-        With None, which is OpenAI's form, 15 of 70 templates fail or write it as a word. With "",
-        the two of DeepSeek-R1-Distill are wrong: they write calls properly only for None. So None
-        is tried first if the template tests for it, which nine do. One of these fails on None all
-        the same, and then gets "". If one writes None as a word, it also gets "" first; otherwise
-        the model would write this word before each call.
-        """
+        """The contents to try for a message that only calls tools. With None, OpenAI's form, 15 of
+        70 templates fail or write it as a word. With "", the two of DeepSeek-R1-Distill are wrong.
+        So None comes first if the template tests for it, unless it writes it as a word, which the
+        model would copy before each call."""
         if not _tests_content_for_none(self._tree):
             return ("",)
         missing = self._write_probe([PROBE_USER, _PROBE_CALL], empty=None)
@@ -132,16 +116,11 @@ class AcceptedForms:
         return ("", None) if is_word else (None, "")
 
     def _write_probe(self, messages: Sequence[Mapping[str, Any]], *, empty: str | None = "") -> str:
-        """Renders a question and what follows it, in one form; "": the template fails.
-
-        Args:
-            empty: the content of a message that only calls a tool.
-        """
+        """Renders a question and what follows it, in one form; "": the template fails."""
         return self._write_one_form(write(normalise(messages), self._head), empty=empty)
 
     @cached_property
     def _head(self) -> Forms:
-        """The forms in which the template takes a question alone."""
         if PROBE in self._write_one_form([PROBE_USER]):
             return ()
         for forms, written in list_forms([PROBE_USER], FOR_REFUSALS):
@@ -160,8 +139,6 @@ class AcceptedForms:
 
 
 def _tests_content_for_none(tree: nodes.Template) -> bool:
-    """Returns whether it has the test `message.content is none`, or `message["content"] is
-    none`."""
     for test in tree.find_all(nodes.Test):
         if test.name != "none":
             continue

@@ -81,7 +81,6 @@ def _read_id(call: Any) -> Any:
 
 
 def _find_id_kind(id: Any) -> str:
-    """Returns what a template can tell of an id."""
     if not isinstance(id, str):
         return type(id).__name__
     return "short" if _SHORT_ID.fullmatch(id) else "text"
@@ -93,8 +92,6 @@ class _Text:
 
     Args:
         text: of arguments that are an object, the first one that is text; "": there is none.
-        index: of its message.
-        path: the keys and indexes that lead to it in the message.
         key: of an argument; (): the text is all that stands there.
     """
 
@@ -138,18 +135,12 @@ def _find_text_argument(arguments: Mapping[str, Any]) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Canaries:
-    """A conversation of the same shape whose texts are words of their own.
-
-    Args:
-        messages: it.
-        words: in the order of the conversation.
-    """
+    """A conversation of the same shape whose texts are words of their own."""
 
     messages: list[Message]
     words: Sequence[str]
 
     def find_lost(self, prompt: str) -> Sequence[str]:
-        """Returns the words that a prompt lacks."""
         return [word for word in self.words if word not in prompt]
 
     def are_in_order(self, prompt: str, forms: Forms) -> bool:
@@ -179,7 +170,6 @@ def write_canaries(messages: Messages) -> Canaries:
 
 
 def _write_words(messages: Messages, texts: Sequence[_Text]) -> Canaries:
-    """Returns the conversation with a word in place of each of these texts."""
     written = [*messages]
     words = [f"canary{number:04}x" for number in range(len(texts))]
     for text, word in zip(texts, words, strict=True):
@@ -190,7 +180,6 @@ def _write_words(messages: Messages, texts: Sequence[_Text]) -> Canaries:
 
 
 def _replace(value: Any, path: Sequence[str | int], new: Any) -> Any:
-    """Returns JSON data with another value at a path."""
     if not path:
         return new
     changed: Any = {**value} if isinstance(value, Mapping) else [*value]
@@ -199,20 +188,10 @@ def _replace(value: Any, path: Sequence[str | int], new: Any) -> Any:
 
 
 def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], str]) -> None:
-    """Refuses a conversation with a message that is not in its prompt. Reasoning may be left out,
-    which templates do by design.
-
-    A text that is not found in its place, or has a role of its own, is replaced by a word, and the
-    prompt is rendered again.
-
-    Args:
-        messages: the conversation, in normal form.
-        prompt: its rendered prompt.
-        write: renders another conversation in the same way.
-
-    Raises:
-        TemplateError: a text is missing, with its JSON pointer.
-    """
+    """Refuses a conversation with a message that is not in its prompt (TemplateError, with its JSON
+    pointer). Reasoning may be left out, which templates do by design. A text that is not found in
+    its place, or has a role of its own, is replaced by a word, and the prompt is rendered again
+    (`write`)."""
     place = 0
     doubted: list[_Text] = []
     for text in _list_texts(messages):
@@ -235,7 +214,7 @@ def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], 
 
 
 def _find(text: str, prompt: str, place: int) -> int | None:
-    """Returns where a text ends in a prompt, after a place; None: it is not there in any common
+    """Returns where a text ends in a prompt, after a place; None: it is there in no common
     spelling."""
     bare = text.strip()
     for spelled in (bare, json.dumps(bare, ensure_ascii=False)[1:-1], json.dumps(bare)[1:-1]):
@@ -256,8 +235,6 @@ def _refuse(messages: Messages, text: _Text) -> TemplateError:
 
 
 class RenderAsIs(Protocol):
-    """Renders messages in normal form; `opened`: with the generation prompt."""
-
     def __call__(
         self,
         messages: list[Message],
@@ -270,11 +247,7 @@ class RenderAsIs(Protocol):
 
 
 class FormFinder:
-    """Finds the forms for one template, and remembers them by the shape of the conversation.
-
-    Args:
-        render: renders messages as they are.
-    """
+    """Finds the forms for one template, and remembers them by the shape of the conversation."""
 
     def __init__(self, render: RenderAsIs):
         self._render = render
@@ -287,17 +260,7 @@ class FormFinder:
         kwargs: Mapping[str, Any],
     ) -> Forms:
         """Returns the forms in which the template writes all of a conversation, in its order. If
-        there are none, those in which it writes most of it.
-
-        A conversation of the same shape is rendered, whose texts are words of their own.
-
-        Args:
-            messages: in normal form.
-            tools, kwargs: as in `ChatTemplate.render`.
-
-        Raises:
-            TemplateLimitError: rendering takes too many steps.
-        """
+        there are none, those in which it writes most of it."""
         key = find_shape(messages), bool(tools)
         if key not in self._known:
             if len(self._known) >= MAX_SHAPES:
@@ -352,8 +315,7 @@ class FormFinder:
 
     @cached_property
     def _closer(self) -> str:
-        """What the template writes after an answer, without the white space around it; "": nothing,
-        or what also begins a turn."""
+        """What the template writes after an answer; "": nothing, or what also begins a turn."""
         closed = self._write_question({"role": "assistant", "content": _ANSWER})
         closer = closed.rpartition(_ANSWER)[2].strip()
         opened = self._write_question(opened=True)
@@ -361,7 +323,6 @@ class FormFinder:
 
     @cached_property
     def _header_word(self) -> str:
-        """The first word of what the template writes where the turn of the model begins."""
         return "".join(self._find_header({}).split()[:1])
 
     def _find_header(self, kwargs: Mapping[str, Any]) -> str:

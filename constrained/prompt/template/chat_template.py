@@ -45,8 +45,6 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
 
 
 class _Parsed(NamedTuple):
-    """A template: its syntax tree, the names that it reads, and what renders it."""
-
     tree: nodes.Template
     variables: frozenset[str]
     renderer: Renderer
@@ -65,17 +63,8 @@ def _parse(source: str) -> _Parsed:
 class ChatTemplate:
     """A chat template. It runs in jinja2's sandbox, in a process with limits: see `rendering`.
 
-    Args:
-        source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
-        bos_token, eos_token: the text of these tokens, for templates that write them.
-        name: the name of the template in errors.
-
     Attributes:
         kwargs: values of variables that hold for every rendering, see `with_kwargs`.
-        variables: the names that it reads, including those of `chat_template_kwargs`.
-
-    Raises:
-        TemplateError: the source is not valid Jinja (with the line).
     """
 
     def __init__(
@@ -92,8 +81,8 @@ class ChatTemplate:
         self._tried: dict[tuple[tuple[str, bool | str], ...], str | None] = {}
 
     def measure(self) -> int:
-        """Returns the estimated size of the compiled template in bytes. One with values of its own
-        shares it."""
+        """Returns the estimated bytes of the compiled template. One with values of its own shares
+        it."""
         return TEMPLATE_BYTES + measure_bytes(self.kwargs) if self.kwargs else self._bytes
 
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> "ChatTemplate":
@@ -146,12 +135,6 @@ class ChatTemplate:
         system messages as one; see also `with_forms`. If it reads no variable `tools`, they go
         where it writes them: into another variable, or a field of the system message.
 
-        Args:
-            messages: in OpenAI form, see `normalise`.
-            tools: in OpenAI form.
-            add_generation_prompt: end with the beginning of the assistant's turn.
-            kwargs: further variables (`chat_template_kwargs`).
-
         Raises:
             TemplateError: the template fails with every form (the error is that of the first one),
                 or `normalise` or `check_kwargs` fails.
@@ -170,15 +153,8 @@ class ChatTemplate:
         return self._accepted.writes_text_arguments
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Refuses calls that the template cannot write, since their arguments are no object.
-
-        Args:
-            messages: in normal form, see `normalise`.
-
-        Raises:
-            TemplateError: the arguments of a call are text, or another value; `where` is their
-                JSON pointer.
-        """
+        """Refuses calls in normal form that the template cannot write, since their arguments are no
+        object (TemplateError, with their JSON pointer)."""
         place = find_other_arguments(messages)
         if place is not None and not self.writes_text_arguments:
             message = f"the arguments of a call are not a JSON object, and {self.name} writes no"
@@ -191,11 +167,8 @@ class ChatTemplate:
         return self.try_values(values) is None and self.try_values({}) is not None
 
     def try_values(self, values: Mapping[str, bool | str]) -> str | None:
-        """Returns the prompt of a question if variables have these values; None: it fails.
-
-        Args:
-            values: as in `chat_template_kwargs`. The result is kept, so they are few.
-        """
+        """Returns the prompt of a question if variables have these values; None: it fails. The
+        results are kept, so the values are few."""
         key = tuple(sorted(values.items()))
         kwargs: dict[str, Any] = {**values}
         if key not in self._tried:
@@ -225,7 +198,6 @@ class ChatTemplate:
     def _render_refused(
         self, messages: list[dict[str, Any]], render: Callable[[list[dict[str, Any]]], str]
     ) -> str:
-        """Renders messages as they are, or in the first form that the template does not refuse."""
         try:
             return render(messages)
         except TemplateLimitError:  # another form would take as long
@@ -244,7 +216,6 @@ class ChatTemplate:
         kwargs: Mapping[str, Any],
         opened: bool,
     ) -> str:
-        """Renders messages in normal form without changing their order."""
         kwargs = {**kwargs, **self.kwargs}
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
@@ -271,7 +242,6 @@ class ChatTemplate:
         raise errors[0]
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
-        """Yields the tools in the forms to try: as they are, then simplified."""
         if not tools:
             yield [None, []]  # the template of Hermes-2 loops over tools without a check
             return
@@ -298,7 +268,6 @@ class ChatTemplate:
 
     @cached_property
     def _tool_places(self) -> tuple[ToolPlace, ...]:
-        """Where the template reads tools, if it reads no `tools`."""
         if "tools" in self.variables:
             return ()
         return tuple(find_places(self.tree, self.variables, self._render_place))

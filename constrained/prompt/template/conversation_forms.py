@@ -25,7 +25,6 @@ MAX_FORMS = 3
 
 
 def is_text(message: Mapping[str, Any]) -> bool:
-    """Returns whether the content of a message is text, or parts of text."""
     content = message["content"]
     return isinstance(content, str) or is_text_parts(content)
 
@@ -119,7 +118,6 @@ def _lacks_answer(before: Message, message: Message) -> bool:
 def _add_between(
     messages: Messages, role: str, is_due: Callable[[Message, Message], bool]
 ) -> Messages:
-    """Adds an empty message of this role between each two messages that it is due between."""
     written = [*messages[:1]]
     for before, message in itertools.pairwise(messages):
         if is_due(before, message):
@@ -159,7 +157,6 @@ def _part_calls(messages: Messages) -> Messages:
 
 
 def _follows_several(messages: Messages, index: int) -> bool:
-    """Returns whether a result is one of a message with several calls."""
     while index and _is_result(messages[index]):
         index -= 1
     return len(messages[index].get("tool_calls") or ()) > 1
@@ -169,12 +166,7 @@ def _pair(
     message: Message, results: Sequence[tuple[Message, int | None]], first: int
 ) -> Iterator[Message]:
     """Yields a message for each call, and the results of each behind it. Further results come last.
-
-    Args:
-        message: has several calls.
-        results: behind it, with the numbers of their calls.
-        first: the number of its first call.
-    """
+    `first`: the number of the first call."""
     by_call: dict[int, list[Message]] = {}
     for result, number in results:
         by_call.setdefault(-1 if number is None else number, []).append(result)
@@ -296,7 +288,6 @@ Forms = tuple[ConversationForm, ...]
 
 
 def write(messages: Messages, forms: Forms) -> list[Message]:
-    """Returns the messages in these forms."""
     for form in forms:
         messages = form.apply(messages)
     return [*messages]
@@ -306,7 +297,7 @@ def list_forms(
     messages: Messages, allowed: frozenset[ConversationForm] = frozenset(ConversationForm)
 ) -> Iterator[tuple[Forms, list[Message]]]:
     """Yields the forms to try, the ones that change least first, each with what they make of the
-    conversation. Each form of a choice changes what those before it have made."""
+    conversation."""
     known = [form for form in ConversationForm if form in allowed]
     choices: list[Forms] = []
     for count in range(1, MAX_FORMS + 1):

@@ -29,12 +29,6 @@ class TemplateLimitError(TemplateError):
 
 
 class RenderingError(Exception):
-    """A template failed.
-
-    Args:
-        failure: what went wrong.
-    """
-
     def __init__(self, failure: TemplateFailure):
         super().__init__(failure.text)
         self.failure = failure
@@ -83,14 +77,7 @@ def limit_renderings(seconds: float) -> Iterator[None]:
 
 
 class Renderer:
-    """A template that is rendered in another process.
-
-    Args:
-        source: the Jinja text.
-
-    Raises:
-        TemplateLimitError: it is too long.
-    """
+    """A template that is rendered in another process."""
 
     def __init__(self, source: str):
         if len(source) > MAX_SOURCE:
@@ -100,12 +87,6 @@ class Renderer:
         self._name = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
     def find_variables(self) -> frozenset[str]:
-        """Returns the names of the variables that the template reads.
-
-        Raises:
-            RenderingError: it is not valid Jinja.
-            TemplateLimitError: it takes more than is allowed to compile it.
-        """
         return frozenset(self._ask(None)["variables"])
 
     def render(self, variables: Mapping[str, Any]) -> str:

@@ -49,8 +49,6 @@ def _fill_function(function: Node) -> Node:
 
 
 def _each(change: Change) -> Change:
-    """Makes a step that changes each node of the parameters' schema."""
-
     def step(function: Node) -> Node:
         parameters = function.get("parameters")
         if not isinstance(parameters, Mapping):
@@ -122,7 +120,6 @@ def _one_type(node: Node) -> Node:
 
 
 def _no_null(node: Node) -> Node:
-    """Removes the type null, since not all templates know it."""
     if node.get("type") == "null":
         return _without(node, "type")
     return node
@@ -158,7 +155,6 @@ def _without(node: Node, *keys: str) -> Node:
 
 
 def _find(root: Any, reference: Any) -> Any:
-    """Returns the target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     return find_value(root, reference[1:])

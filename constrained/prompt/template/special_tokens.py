@@ -62,16 +62,11 @@ class Prompt:
 
     @cached_property
     def text(self) -> str:
-        """The whole prompt."""
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
         """Returns the offset of the first such marker of the template, not of the data; -1: there
-        is none.
-
-        Args:
-            start: the offset to search from.
-        """
+        is none."""
         offset = 0
         for piece in self.pieces:
             found = piece.find(marker, max(0, start - offset))
@@ -81,7 +76,6 @@ class Prompt:
         return -1
 
     def tail(self, length: int) -> "Prompt":
-        """Returns the last `length` characters."""
         start = len(self.text) - length
         pieces: list[str] = []
         for piece in self.pieces:
@@ -104,7 +98,6 @@ def render_prompt(
     """Renders as `ChatTemplate.render` does, so that no piece contains a marker of the data.
 
     Args:
-        markers: texts that the tokenizer reads as one token, each of two or more characters.
         keep: markers that are not cut in the content of assistant messages, since templates search
             them there for the end of the reasoning.
         variables: the `kwargs` of `ChatTemplate.render`; text in them is data too.
@@ -138,11 +131,8 @@ def render_prompt(
 
 
 def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
-    """Finds private-use characters that the data do not contain, nor their JSON escapes.
-
-    Raises:
-        TemplateError: there are too few.
-    """
+    """Finds private-use characters that neither the data nor their JSON escapes contain
+    (TemplateError if there are too few)."""
     used = frozenset[int]().union(*map(_find_used, data))
     found: list[str] = []
     for code in CODES:
@@ -172,7 +162,6 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """Returns the codes of the private-use characters in the data."""
     text = json.dumps(data, ensure_ascii=False, default=str)
     found = {int(escaped, 16) for escaped in _ESCAPED.findall(text)}
     if not text.isascii():
@@ -248,7 +237,6 @@ class _Markers:
     longest: int  # characters of a prefix
 
     def find_cuts(self, text: str) -> set[int]:
-        """Returns the offsets of the cuts in a text."""
         if not self.first.search(text):
             return set()
         cuts = {match.end() for match in self.starts.finditer(text)}
@@ -297,7 +285,6 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
 
 
 def _generalise(step: str | int) -> str:
-    """Returns a step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
     return "*" if isinstance(step, int) else step
 
 
@@ -336,8 +323,6 @@ class _Guard:
 def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard, call_guard: _Guard
 ) -> list[dict[str, Any]]:
-    """Returns the messages with cuts; `reply_guard` is for the content of the assistant,
-    `call_guard` for its calls and their results."""
     cut: list[dict[str, Any]] = []
     for i, message in enumerate(messages):
         safe: dict[str, Any] = {}

@@ -38,13 +38,8 @@ RenderProbe = Callable[[list[Message], dict[str, Any]], str]
 
 @dataclass(frozen=True)
 class ToolPlace:
-    """A place where a template reads the tools.
-
-    Args:
-        name: of a variable, or of a field.
-        is_field: it is a field of the system message, which comes first.
-        as_text: the tools are JSON text.
-    """
+    """A variable in which a template reads the tools, or a field of the system message, which comes
+    first; `as_text`: as JSON text."""
 
     name: str
     is_field: bool
@@ -53,8 +48,7 @@ class ToolPlace:
     def fill(
         self, tools: Sequence[Any], messages: list[Message], variables: dict[str, Any]
     ) -> None:
-        """Puts tools into the variables of a rendering, or into its messages. A field that the
-        client has set stays."""
+        """Puts tools into the variables or messages. A field that the client has set stays."""
         given: Any = copy_json(tools)
         if self.as_text:
             # Variables have the layout of llama.cpp; Phi-4-mini's field has one line.
@@ -71,12 +65,7 @@ def find_places(
     tree: nodes.Template, variables: Collection[str], render: RenderProbe
 ) -> Iterator[ToolPlace]:
     """Yields the places where a template writes the tools that it finds there, in its order: the
-    `xml_tools` of SmolLM3, the field `tools` of Phi-4-mini's system message.
-
-    Args:
-        tree, variables: of the template.
-        render: renders a probe.
-    """
+    `xml_tools` of SmolLM3, the field `tools` of Phi-4-mini's system message."""
     writes_any = _writes(ToolPlace("probe_of_a_field", is_field=True, as_text=True), render)
     for name, is_field in dict.fromkeys(_list_names(tree, variables)):
         if is_field and writes_any:
@@ -89,7 +78,7 @@ def find_places(
 
 
 def _list_names(tree: nodes.Template, variables: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yields the names that may be of tools, and whether each is that of a field."""
+    """Yields names that may be of tools, and whether each is that of a field."""
     for node in tree.find_all((nodes.Name, nodes.Getattr, nodes.Const)):
         match node:
             case nodes.Name(name=name) if name in variables:
@@ -103,8 +92,7 @@ def _list_names(tree: nodes.Template, variables: Collection[str]) -> Iterator[tu
 
 
 def _writes(place: ToolPlace, render: RenderProbe) -> bool:
-    """Returns whether the template writes tools in this place, and not as code of Python, where
-    JSON is meant."""
+    """Returns whether the template writes tools in this place, and not as code of Python."""
     messages: list[Message] = [{"role": "user", "content": "Hello"}]
     variables: dict[str, Any] = {}
     place.fill([PROBE_TOOL], messages, variables)

@@ -56,7 +56,6 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _find_google_section(lines: Sequence[str]) -> list[str]:
-    """Returns the indented lines after the header of the section."""
     for number, line in enumerate(lines):
         if _GOOGLE_HEADER.fullmatch(line):
             return list(filter(str.strip, _take_indented(lines[number + 1 :])))
@@ -132,7 +131,6 @@ def _take_further(lines: Sequence[str]) -> Iterable[str]:
 
 
 def _take_indented(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the first lines that are blank or indented."""
     return takewhile(lambda line: not line[:1].strip(), lines)
 
 

@@ -38,32 +38,21 @@ _tried: WeakSet[object] = WeakSet()
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Why a type does not take a value."""
-
     place: tuple[int | str, ...]
     kind: str
     reason: str
 
     @property
     def is_of_form(self) -> bool:
-        """True if pydantic refuses the form of the value, whatever its range."""
         if self.kind not in _OWN_TYPES or self.kind in _CODE:
             return False
         return not any(part in self.kind for part in _LIMITS)
 
 
 def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object) -> None:
-    """Converts a few values of a schema. The result is kept as long as the owner lives.
-
-    Args:
-        schema: the JSON Schema.
-        reader: converts its values.
-        of: what the schema is of, for messages.
-        owner: the function or class.
-
-    Raises:
-        ToolError: no value of a parameter or field could be converted, because of its form.
-    """
+    """Converts a few values of a JSON Schema; the result is kept as long as the owner, a function
+    or class, lives. Raises ToolError: no value of a parameter or field could be converted, because
+    of its form. `of`: what the schema is of, for messages."""
     with suppress(TypeError):  # it has no hash, or no weak references
         if owner in _tried:
             return
@@ -81,7 +70,6 @@ def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object
 
 
 def _convert(schema: Json, reader: TypeReader) -> Iterator[tuple[Json, list[_Refusal]]]:
-    """Converts a few values of a schema; yields each, and why it is refused."""
     try:
         lowered = lower(schema, only_object=False)
         with limit_steps(_MAX_STEPS):

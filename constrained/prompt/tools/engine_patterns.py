@@ -58,7 +58,6 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
     itself, if that is one.
 
     Args:
-        pattern: is valid in its engine.
         is_python: the engine is Python's `re`, not Rust's `regex`.
 
     Raises:
@@ -81,8 +80,6 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
 
 
 class _EnginePatternWriter(PatternScanner):
-    """Writes a pattern while it reads it."""
-
     def __init__(self, text: str, scope: _PatternScope, *, is_python: bool):
         super().__init__(text)
         self._is_python = is_python
@@ -93,11 +90,6 @@ class _EnginePatternWriter(PatternScanner):
         return self._scopes[-1]
 
     def write(self) -> str:
-        """Returns the whole pattern.
-
-        Raises:
-            PatternError: it has a part that is not known here.
-        """
         kept = "".join(sorted(self._scope.flags & {"i", "s"}))
         parts = [f"(?{kept})"] if kept else []
         while self.at < len(self.text):
@@ -235,7 +227,6 @@ class _EnginePatternWriter(PatternScanner):
         return _NOT_ASCII_SPACES if kind == "S" and "a" in self._scope.flags else _WIDE[kind]
 
     def _character(self) -> str:
-        """Writes one character inside of brackets."""
         character = self.peek()
         if character == "\\":
             return self._literal(is_inside=True)
@@ -268,7 +259,6 @@ class _EnginePatternWriter(PatternScanner):
         return self._literal(is_inside=False)
 
     def _literal(self, *, is_inside: bool) -> str:
-        """Writes an escape that stands for one character."""
         name = self.peek(1)
         if found := self.find(_NUMBER):
             return f"\\u{{{found[found.lastindex or 0]}}}"

@@ -67,7 +67,6 @@ def is_async(function: Any) -> bool:
 
 
 def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any], Isolation | None]:
-    """Returns the function of a call with its arguments, and its limits."""
     tool = find_tool(call.name, tools)
     if tool is None or tool.function is None:
         hint = "Offer a function, or FunctionTool.from_schema(name, schema, function)"

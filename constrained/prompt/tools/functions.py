@@ -115,16 +115,10 @@ class FunctionTool:
     """A tool and the function that executes it.
 
     Args:
-        name: the name that the model sees.
-        parameters: JSON schema of the arguments.
-        description: the description that the model sees.
         function: the function, sync or async. None: you execute the calls.
         strict: if False, calls that fail a check are delivered with `call.valid` False. None: True.
         bind: converts JSON arguments into the positional and keyword arguments of the function;
             raises `CallError`.
-        read_only: see `ToolOptions`.
-        repeatable: see `ToolOptions`.
-        cost: see `ToolOptions`.
         isolation: limits of a separate process in which calls run; None: they run in this one.
     """
 
@@ -149,11 +143,7 @@ class FunctionTool:
         default is optional; one without annotation takes any JSON value.
 
         Args:
-            function: the callable.
             options: see `ToolOptions`; they replace what `@tool` or the function itself says.
-
-        Returns:
-            The tool.
 
         Raises:
             ToolError: the callable has no name, or a parameter that JSON cannot express.
@@ -165,13 +155,6 @@ class FunctionTool:
         """Makes a tool of a pydantic model or dataclass: its fields are the arguments.
 
         Executing a call returns an instance.
-
-        Args:
-            model: the class.
-            options: see `ToolOptions`.
-
-        Returns:
-            The tool.
 
         Raises:
             ToolError: a field has a type that JSON cannot express.
@@ -189,13 +172,7 @@ class FunctionTool:
         """Makes a tool of a JSON schema.
 
         Args:
-            name: the name that the model sees.
-            schema: JSON schema of the arguments.
             function: takes the arguments as keywords, as JSON values. None: you execute the calls.
-            options: see `ToolOptions`.
-
-        Returns:
-            The tool.
         """
         _check_options(options)
         return _build(options, name=name, parameters=schema, function=function)
@@ -210,9 +187,6 @@ class FunctionTool:
         Args:
             tool: an object (`mcp.types.Tool`), or its JSON.
             function: takes the arguments as keywords.
-
-        Returns:
-            The tool.
 
         Raises:
             ToolError: this is not an MCP tool.
@@ -290,7 +264,6 @@ def _build(
 
 
 def read_isolation(isolate: bool | Isolation) -> Isolation | None:
-    """Returns the limits that `isolate` asks for; None: the function is not isolated."""
     if isinstance(isolate, Isolation):
         return isolate
     return Isolation() if isolate else None
@@ -323,11 +296,7 @@ def as_tool(given: Any) -> Any:
 
 
 def as_json(given: Any) -> Any:
-    """Converts a tool to JSON; returns values that are not tools unchanged.
-
-    Raises:
-        ToolError: a callable that cannot be a tool.
-    """
+    """Converts a tool to JSON; returns values that are not tools unchanged."""
     given = as_tool(given)
     if isinstance(given, FunctionTool):
         return given.to_json()
@@ -345,7 +314,6 @@ def as_json(given: Any) -> Any:
 
 
 def _read_mcp(given: Any) -> Mapping[str, Any]:
-    """Returns an MCP tool as JSON."""
     return {
         "name": getattr(given, "name", None),
         "description": getattr(given, "description", None),
@@ -365,7 +333,6 @@ def _find_schema(given: Any) -> Any:
 
 
 def _is_read_only(annotations: Any) -> bool:
-    """Returns the value of `readOnlyHint`; False if it is missing."""
     if isinstance(annotations, Mapping):
         return annotations.get("readOnlyHint") is True
     hints = (getattr(annotations, name, None) for name in ("readOnlyHint", "read_only_hint"))
@@ -387,7 +354,6 @@ def _is_mcp(given: Any) -> bool:
 
 
 def find_functions(tools: Iterable[Any]) -> list[FunctionTool]:
-    """Returns those of the tools that have a function to execute."""
     found = map(as_tool, tools)
     return [one for one in found if isinstance(one, FunctionTool) and one.function is not None]
 

@@ -22,18 +22,12 @@ HIDDEN = "/hidden_tools"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A tool that is not offered.
-
-    Args:
-        name: of the tool.
-        error: what is wrong, its JSON pointer, and what to do.
-    """
+    """A tool that is not offered."""
 
     name: str
     error: Error
 
     def to_json(self) -> dict[str, Json]:
-        """Returns it as JSON."""
         return {"name": self.name, **explain_refusal(self.error), "reason": self.reason}
 
     def __str__(self) -> str:
@@ -47,19 +41,13 @@ class Refusal:
 
     @property
     def reason(self) -> str:
-        """The message of the error, without the name of the tool."""
         return self.error.message.removeprefix(f"tool {self.name!r}: ")
 
 
 @dataclass(frozen=True)
 class Offered:
-    """An offered tool.
-
-    Args:
-        entry: the tool as JSON, with its place in the request.
-        tool: the same with its schema read.
-        is_loose: the mask enforces only the shape of the schema; the rest is checked.
-    """
+    """An offered tool; `is_loose`: the mask enforces only the shape of its schema, the rest is
+    checked."""
 
     entry: Entry
     tool: Tool
@@ -67,7 +55,6 @@ class Offered:
 
     @property
     def where(self) -> str:
-        """The JSON pointer of the tool."""
         return self.entry.place
 
 
@@ -86,12 +73,10 @@ class Offer:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be called, with their schemas, for the grammar."""
         return tuple(offered.tool for offered in self.kept)
 
     @property
     def repeatable(self) -> frozenset[str]:
-        """The names of the tools that are marked as repeatable."""
         entries = [offered.entry for offered in self.kept]
         return frozenset(entry.name for entry in entries if entry.repeatable)
 
@@ -148,12 +133,10 @@ def read_offer(
     """Reads the tools of a request.
 
     Args:
-        given: tools in any shape that `read_tools` reads.
         hidden: tools that may be called but are not in the prompt, in the same shapes.
         drop: leave out tools whose schemas cannot be enforced; False: they are an error.
         nonempty: a required string has at least one character.
         room: how many characters fit into the context; None: any number.
-        scope: the cache scope of the schemas.
 
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.

@@ -68,12 +68,6 @@ _OPAQUE = frozenset(["metadata", "serialization", "expected", "default", "config
 
 
 class TypeReader:
-    """Converts JSON values to a type.
-
-    Args:
-        kind: any type that pydantic knows.
-    """
-
     def __init__(self, kind: Any):
         adapter: TypeAdapter[Any] = TypeAdapter(adopt_structs(kind))
         core = _adapt(adapter.core_schema)
@@ -83,11 +77,7 @@ class TypeReader:
             self._read = _make_validator(core).validate_json
 
     def read(self, value: Json) -> Any:
-        """Converts a value.
-
-        Raises:
-            pydantic.ValidationError: it does not fit.
-        """
+        """Converts a value; raises pydantic.ValidationError."""
         return self._read(json.dumps(value))  # strict types accept a date only from JSON
 
 
@@ -157,7 +147,6 @@ def _list_members(part: Mapping[str, Any], *, are_keys: bool) -> list[tuple[Json
 
 
 def _find_member(members: list[tuple[Json, Any]], value: Any) -> Any:
-    """Returns the member with this JSON; if there is none, the value."""
     for known, member in members:
         if type(known) is type(value) and known == value:
             return member
@@ -411,7 +400,6 @@ def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str,
 
 
 def _tighten(made: dict[str, Any], limit: int) -> None:
-    """Adds limits to a number, on both sides, unless it has tighter ones."""
     if max(made.get("minimum", -inf), made.get("exclusiveMinimum", -inf)) <= -limit:
         made.pop("minimum", None)
         made["exclusiveMinimum"] = -limit
@@ -440,7 +428,6 @@ def _list_time_bounds(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _spell_durations(bounds: Mapping[str, timedelta]) -> str:
-    """Returns a pattern for durations of a single unit within bounds."""
     options: list[str] = []
     for form, seconds in _UNITS.items():
         limits: dict[str, float] = {"minimum": 0}
@@ -453,7 +440,6 @@ def _spell_durations(bounds: Mapping[str, timedelta]) -> str:
 
 
 def _spell_address(schemes: Iterable[str]) -> str:
-    """Returns a pattern for URLs with these schemes."""
     names = "|".join(scheme.replace("+", r"\+") for scheme in schemes)
     if names == "file":
         return r"^file:///[\w.~-]{1,60}(/[\w.~-]{1,60}){0,9}$"
@@ -481,12 +467,7 @@ def _spell_keys(schema: Mapping[str, Any]) -> str:
 
 
 def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
-    """Explains in one line why pydantic cannot describe one of these types.
-
-    Args:
-        kinds: the types.
-        error: pydantic's error.
-    """
+    """Explains in one line why pydantic cannot describe one of these types."""
     if (foreign := _find_foreign([*kinds])) is not None:
         return f"{foreign.__qualname__} is {_explain_foreign(foreign)}"
     text = f"{error}"

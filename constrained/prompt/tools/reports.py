@@ -29,7 +29,6 @@ def show_report(report: Report) -> dict[str, list[dict[str, str]]]:
 
 
 def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
-    """Yields the findings of some states, one a line."""
     for state in states:
         for finding in getattr(report, state):
             line = f"{_WORDS[state]}: {finding.keyword} at {finding.pointer or 'the root'}"
@@ -39,11 +38,7 @@ def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
 
 
 def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | None]:
-    """Describes why something is refused: `{pointer, keyword, reason, hint}`.
-
-    Args:
-        hint: what to do, if the error has no hint.
-    """
+    """Describes why something is refused: `{pointer, keyword, reason, hint}`."""
     where = error.where or ""
     why = Finding(where, find_keyword(where), error.message)
     return {**asdict(why), "hint": error.hint or hint}
@@ -73,11 +68,9 @@ class ToolReport:
 
     @property
     def is_refused(self) -> bool:
-        """True if the schema cannot be enforced."""
         return self.error is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report as JSON."""
         body: dict[str, Any] = {"name": self.name, "compiles": not self.is_refused}
         body |= show_report(self.report)
         body["refused"] = None

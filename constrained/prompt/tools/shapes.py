@@ -31,14 +31,9 @@ class Entry:
     """A tool of a request, as JSON, whose schema is not read yet.
 
     Args:
-        given: the tool, as the caller gave it.
-        tool: the same as JSON.
         text: the JSON text of that.
         body: the object in it with the name and the schema.
         shown: the tool in the form that chat templates expect.
-        name: of the tool.
-        strict: the calls have to fit the schema.
-        repeatable: one turn may have the same call several times.
         place: the JSON pointer of the tool.
     """
 
@@ -54,19 +49,11 @@ class Entry:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments."""
         return _find_schema(self.body)
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
-        """Reads the schema.
-
-        Args:
-            nonempty: a required string has at least one character.
-            scope: the cache scope of the schema.
-
-        Raises:
-            SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
-        """
+        """Reads the schema; SchemaError has the pointer of a keyword that cannot be enforced.
+        `nonempty`: a required string has at least one character."""
         try:
             schema = _lower_text(self.text, self.strict, nonempty, scope)
         except SchemaError as e:
@@ -76,15 +63,8 @@ class Entry:
         return Tool(self.name, schema, description=description, strict=self.strict)
 
     def check_length(self, schema: Schema, room: int | None) -> None:
-        """Refuses a tool whose shortest arguments do not fit into the context.
-
-        Args:
-            schema: the lowered schema of this tool.
-            room: how many characters fit into the context; None: any number.
-
-        Raises:
-            SchemaError: they do not fit; `where` is the pointer of the minimum.
-        """
+        """Refuses a tool whose shortest arguments have more characters than fit into the context
+        (SchemaError, with the pointer of the minimum)."""
         if room is None or schema.least <= room:
             return
         raise SchemaError(
@@ -95,7 +75,6 @@ class Entry:
         )
 
     def _point_to(self, where: str) -> str:
-        """Returns the pointer in the request of a place in the schema."""
         function = "" if self.body is self.tool else "/function"
         return f"{self.place}{function}/{_find_key(self.body)}{where}"
 
@@ -112,9 +91,6 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
     JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
     other callable, a pydantic model or dataclass, or a `FunctionTool`.
 
-    Args:
-        where: the JSON pointer of the list.
-
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
@@ -123,15 +99,8 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
 
 
 def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
-    """Reads a list of tools, but not their schemas; two may have the same name.
-
-    Args:
-        where: the JSON pointer of the list.
-        max_tools: the maximum number of tools.
-
-    Raises:
-        ToolError: not a list, or not a tool; `where` is the pointer.
-    """
+    """Reads a list of tools, but not their schemas; two may have the same name. Raises ToolError,
+    with the pointer, for what is no list or no tool."""
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         if callable(tools):
@@ -193,11 +162,7 @@ def _read_entry(given: Any, place: str) -> Entry:
 
 
 def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str) -> bool:
-    """Returns a boolean of a tool; null is the default.
-
-    Raises:
-        ToolError: it is not a boolean.
-    """
+    """Returns a boolean of a tool; null is the default."""
     value = body.get(key)
     if value is None:
         return default
@@ -249,7 +214,6 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
 
 
 def forget_schemas() -> None:
-    """Empties the cache of schemas."""
     _lower_text.cache.clear()
 
 

@@ -33,7 +33,6 @@ _seen: WeakSet[type] = WeakSet()
 
 
 def is_struct(kind: Any) -> TypeGuard[type]:
-    """Returns whether this is a class of a Struct."""
     return isinstance(kind, type) and hasattr(kind, "__struct_config__")
 
 
