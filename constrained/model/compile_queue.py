@@ -14,11 +14,7 @@ T = TypeVar("T")
 
 
 class CompileQueue:
-    """The threads of a model that read and compile requests.
-
-    Attributes:
-        end: when all requests have to be over; None: the model goes on.
-    """
+    """The threads of a model that read and compile requests; all are over by `end`."""
 
     def __init__(self, max_waiting: int, clock: Clock):
         self.workers = Workers("compile", max_waiting)
@@ -33,12 +29,7 @@ class CompileQueue:
         *,
         is_known: bool,
     ) -> Callable[[Wanted], Future[T]]:
-        """Returns a function that queues work; its time runs from now on.
-
-        Args:
-            timeout: seconds until it fails, time in the queue included; None: no limit.
-            is_known: the work is quick, since its results are cached.
-        """
+        """Returns a function that queues work; its `timeout` in seconds runs from now on."""
         check_timeout(timeout)
         deadline = set_deadline(timeout, self.clock)
 
@@ -59,8 +50,7 @@ class CompileQueue:
             raise self.end.fail_draining()
 
     def when_idle(self, free: Callable[[], None], *, is_idle: bool) -> None:
-        """Frees the model after its workers are closed: at once, or when the last thread has
-        ended."""
+        """Frees the model: at once, or when the last thread has ended."""
         if is_idle:
             free()
             return

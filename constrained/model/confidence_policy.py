@@ -37,13 +37,8 @@ class Unsure(StrEnum):
 
 @dataclass(frozen=True)
 class ConfidencePolicy:
-    """When the model counts as sure of a call, and how other calls are treated.
-
-    Args:
-        min_confidence: the model is sure of calls whose `confidence.lowest` is at least this. None:
-            confidence is not measured, and no call counts as sure.
-        unsure: how the other calls are treated.
-    """
+    """How calls below `min_confidence` are treated. None: confidence is not measured, and no call
+    counts as sure."""
 
     min_confidence: float | None = None
     unsure: Unsure = Unsure.APPROVE
@@ -59,8 +54,7 @@ class ConfidencePolicy:
         return tuple(call for call in reply.calls if not self.is_sure(call))
 
     def change_job(self, job: Job) -> Job:
-        """Returns the job of the turn that is generated instead; RequestError: the turn would be a
-        question, but has to continue a message."""
+        """Returns the job of the turn instead; RequestError: a question cannot continue it."""
         if self.unsure is not Unsure.ASK:
             return replace(job, tool_choice="none")
         if job.prefill:
@@ -81,11 +75,7 @@ class ConfidencePolicy:
 def read_confidence_policy(
     min_confidence: Any, unsure: Any, *, has_approve: bool
 ) -> ConfidencePolicy:
-    """Reads the options `min_confidence` and `unsure` of a run.
-
-    Raises:
-        RequestError: one cannot be, or does not fit the other.
-    """
+    """Reads the options `min_confidence` and `unsure` of a run, which have to fit."""
     if unsure not in list(Unsure):
         hint = f"Use {', '.join(Unsure)}"
         raise RequestError(f"unsure is {unsure!r}", where="/unsure", hint=hint)
@@ -113,8 +103,7 @@ def check_confidence(least: Any) -> float | None:
 
 
 def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply:
-    """Returns the reply that replaces one with unsure calls; its usage counts the tokens of
-    both."""
+    """Returns the reply in place of one with unsure calls; its usage counts both."""
     usage = instead.usage.add_discarded(reply.usage)
     return replace(instead, unsure_calls=tuple(unsure), usage=usage)
 

@@ -179,12 +179,8 @@ def _shorten(value: object) -> str:
 
 
 def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
-    """Makes the reply of a finished generation.
-
-    Raises:
-        ReplyError: a call or an answer does not fit a keyword that the mask cannot enforce; the
-            message has the call, the pointer and the reason.
-    """
+    """Makes the reply of a finished generation. ReplyError: a call or an answer does not fit a
+    keyword that the mask cannot enforce."""
     read = collect(generation.events)
     calls = _mark(read.calls, generation, turn)
     for call in calls:
@@ -238,11 +234,8 @@ def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:
 def _mark(
     calls: Sequence[ToolCall], generation: Generation, turn: CompiledTurn
 ) -> tuple[ToolCall, ...]:
-    """Adds ids to the calls, and marks those that were closed because the tokens ran out.
-
-    Calls without a complete name by then are left out, unless the turn requires a call or an answer
-    and has no other.
-    """
+    """Adds ids to calls, and marks those that were closed because the tokens ran out. Calls without
+    a whole name are left out, unless the turn requires one and has no other."""
     ended_at = generation.ended_at
     if ended_at is None:
         ended_at = len(generation.events)
@@ -263,16 +256,14 @@ def _count(events: Sequence[Event], kind: type[Event]) -> int:
 
 
 class TurnCallIds:
-    """Chooses the ids of the calls of one turn; they are unique within the conversation. `choice`:
-    which of several replies to the turn."""
+    """Chooses ids of calls, unique in the conversation; `choice`: which reply of several."""
 
     def __init__(self, turn: CompiledTurn, choice: int | None = None):
         self._prompt = turn.tokens if choice is None else (*turn.tokens, choice)
         self._taken = set(turn.plan.call_ids)
 
     def choose(self, number: int, written: str | None = None) -> str:
-        """Chooses the id of a call, counted from 0: the one that the model has written, if it is
-        still free, or one that is derived from the prompt."""
+        """Chooses the id of a call: the one that the model has written, if it is free."""
         id = written
         tries = 0
         while not id or id in self._taken:
@@ -299,16 +290,14 @@ class TurnCallIds:
 
 
 def has_own_ids(generation: Generation, reply: Reply) -> bool:
-    """Returns whether no id that the model wrote was replaced, because another call already had
-    it."""
+    """Returns whether each id that the model wrote was still free."""
     written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
     return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
 
 def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
-    """Derives the id of a call from the prompt: 9 letters and digits. So the same request always
-    gets the same ids, and two turns of a conversation get different ones. `again`: tries before,
-    whose ids are used already."""
+    """Derives 9 letters and digits from the prompt, so that the same request gets the same ids, and
+    two turns of a conversation different ones. `again`: tries before."""
     digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()
     for _ in range(ID_LENGTH):

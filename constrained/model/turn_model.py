@@ -104,18 +104,9 @@ class TurnModel:
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`; nothing
-        is generated.
-
-        Args:
-            timeout: seconds until it fails, time in the queue included; None: no limit.
-            client: identifies the client; waiting clients take turns.
-
-        Raises:
-            Error: a request that is not valid.
-            BusyError: too many requests are waiting.
-            DeadlineError: the timeout is over.
-        """
+        """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`.
+        `timeout`: seconds, time in the queue included; waiting clients take turns. BusyError: too
+        many requests wait; DeadlineError: the timeout is over."""
         work = partial(self.compiler.compile, job)
         return run(self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job)))
 
@@ -136,11 +127,7 @@ class TurnModel:
         client: Hashable = None,
         **options: Unpack[RawOptions],
     ) -> CompiledTurn:
-        """Compiles a raw prompt, without a chat template.
-
-        Args:
-            answer: the form of the generated text; None: any text.
-        """
+        """Compiles a raw prompt, without a chat template, for such a text; None: any text."""
         work = partial(self.compiler.compile_text, prompt, answer, **options)
         return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
 
@@ -164,13 +151,9 @@ class TurnModel:
         force: bool = True,
         **options: Unpack[CompiledTurnOptions],
     ) -> list[Reply]:
-        """Generates several compiled turns together, as one batch; returns the replies in their
-        order.
-
-        Args:
-            force: append tokens that the grammar forces (fast-forward tokens) without evaluating
-                the model for them.
-        """
+        """Generates compiled turns as one batch; returns the replies in order. `force`: append
+        tokens that the grammar forces (fast-forward tokens) without evaluating the model for
+        them."""
         starts = self._prepare(turns, options, force=force)
         streams = [Stream(start) for start in starts]
         try:
@@ -230,14 +213,8 @@ class TurnModel:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """Starts to decode a turn; `make_reply` makes the reply of its result.
-
-        Args:
-            deadline: on the clock of the model.
-
-        Raises:
-            BusyError, ModelError: at once: too many requests wait, or the model is closed.
-        """
+        """Starts to decode a turn; `make_reply` makes the reply of its result. Raises at once
+        BusyError or ModelError: too many requests wait, or the model is closed."""
         if options.decode.ignore_eos:
             turn.plan.check_endless()
         request = Request(
@@ -254,8 +231,7 @@ class TurnModel:
         return generation
 
     def _forget_damaged(self, generation: Future[Generation]) -> None:
-        """A matcher that has failed has damaged the data that its forks share: all compiled
-        grammars are dropped, of all clients."""
+        """Drops all grammars: a failed matcher has damaged data that its forks share."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # it was closed by now
                 order = Order(is_known=True, is_bounded=False)

@@ -40,12 +40,8 @@ NO_PREFILL = AssistantPrefill()
 
 
 def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefill]:
-    """Splits a job into one without its last message, and that message as prefill.
-
-    Raises:
-        TemplateError: the messages are not a conversation.
-        RequestError: the last message cannot be continued.
-    """
+    """Splits a job into one without its last message, and that message as prefill (RequestError: it
+    cannot be continued)."""
     if not job.prefill:
         return job, NO_PREFILL
     with template.failures():
@@ -62,12 +58,8 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
 def read_message(
     message: Mapping[str, Any], where: str, *, name: str = "prefill"
 ) -> AssistantPrefill:
-    """Reads the message that a turn continues.
-
-    Raises:
-        RequestError: the message is not the assistant's, calls tools, or has parts that are not
-            text.
-    """
+    """Reads the message that a turn continues. RequestError: it is not the assistant's, calls
+    tools, or has parts that are not text."""
     if message["role"] != "assistant":
         hint = "Add the message of the assistant to continue"
         if name:

@@ -18,8 +18,7 @@ def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) ->
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
-    """Encodes a prompt; adds BOS before it if the model needs one. Raises RequestError for a lone
-    surrogate."""
+    """Encodes a prompt; adds BOS if the model needs one. RequestError: a lone surrogate."""
     tokens = encode_pieces(prompt, vocabulary)
     bos = vocabulary.bos
     if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves

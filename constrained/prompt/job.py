@@ -33,13 +33,7 @@ of times if the tool is marked as repeatable."""
 
 @dataclass(frozen=True)
 class CallLimits:
-    """The limits of one turn.
-
-    Args:
-        identical: how often the turn may have the same call (same tool, same arguments, keys in any
-            order); None: any number of times.
-        repeatable: the tools whose calls the turn may repeat any number of times.
-    """
+    """The limits of one turn."""
 
     calls: int | None = None
     identical: int | None = None

@@ -82,11 +82,7 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_function(call: Any, where: str) -> tuple[str, Any]:
-    """Returns the name and the arguments of a call in normal form.
-
-    Raises:
-        TemplateError: it is no call of a function.
-    """
+    """Returns name and arguments of a call in normal form; TemplateError: it is none."""
     match call:
         case {"function": {"name": str(name), "arguments": arguments}}:
             return name, arguments
@@ -125,11 +121,9 @@ def find_other_arguments(messages: Sequence[Mapping[str, Any]]) -> str | None:
 
 def find_noted(roles: Sequence[Any]) -> frozenset[int]:
     """Returns the numbers of the messages in which a note takes the place of a picture or a file:
-    results, and what the user has said before the last answer or together with results.
-
-    A client sends these again with each request, or has made them of what a tool has read: a
-    refusal would end the conversation for good. What the user asks now is refused.
-    """
+    results, and what the user has said before the last answer or together with results. A client
+    sends these again each time: a refusal would end the conversation for good. What the user asks
+    now is refused."""
     asked = 0  # where the messages since the last answer begin
     for number, role in enumerate(roles[:-1]):
         if role == "assistant":
@@ -144,8 +138,7 @@ def find_noted(roles: Sequence[Any]) -> frozenset[int]:
 
 
 def is_left_out(part: Any) -> bool:
-    """Returns whether a part of content, in any dialect, is a picture, a file, or anything else
-    that a model of text cannot read."""
+    """Returns whether a part of content, in any dialect, is no text: a picture, a file."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     return isinstance(kind, str) and kind not in TEXT_PARTS
 
@@ -162,8 +155,7 @@ def write_note(kind: str) -> dict[str, str]:
 
 
 def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses pictures and other parts that are no text in what the user asks, with their
-    pointer."""
+    """Refuses parts that are no text in what the user asks, with their JSON pointer."""
     for i, message in enumerate(messages):
         content = message["content"] if message["role"] == "user" else None
         for j, part in enumerate(content if isinstance(content, list) else ()):

@@ -46,13 +46,7 @@ are none."""
 
 @dataclass(frozen=True)
 class Reuse:
-    """What a prompt reuses of the turns that the model has generated.
-
-    Args:
-        tokens: how many tokens at the start of the prompt are reused, up to the end of that turn.
-        missed: why no turn is reused.
-        reasoning: indexes of the messages whose reasoning is in the prompt.
-    """
+    """What a prompt reuses of the turns that the model has generated."""
 
     turn: CachedTurn | None = None
     tokens: int = 0
@@ -65,9 +59,7 @@ class ComposedPrompt:
     """A prompt as text and as tokens.
 
     Args:
-        tokens: the token ids for the model; reused turns have the tokens that the model wrote.
         key: the key of the conversation in the turn cache; b"" if the prompt is no conversation.
-        forms: in which messages are written, since the template loses or refuses them as they are.
     """
 
     rendered: Prompt
@@ -85,11 +77,8 @@ class ComposedPrompt:
 
 @dataclass(frozen=True)
 class _RenderContext:
-    """All that a prompt depends on, except for the messages.
-
-    Args:
-        names: texts of special tokens and markers, which data must not contain as such.
-    """
+    """All that a prompt depends on, except for the messages; `names`: texts that data must not
+    contain as special tokens or markers."""
 
     selected: SelectedFormat
     tools: Sequence[Mapping[str, Any]]
@@ -116,12 +105,8 @@ class _RenderContext:
 
 
 class Prompts:
-    """Composes the prompts of one model, and caches the turns that it has generated.
-
-    Args:
-        remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
-        context_length: in tokens; a prompt that fills it is refused. None: any length.
-    """
+    """Composes the prompts of one model, and caches the turns that it has generated, up to
+    `remembered` tokens. A prompt that fills `context_length` tokens is refused."""
 
     def __init__(
         self,
@@ -139,8 +124,7 @@ class Prompts:
         self._shared_prefixes = SharedPrefixes()
 
     def share_turns(self, store: TurnStore) -> None:
-        """Also keeps generated turns in this store, and finds the turns of other processes
-        there."""
+        """Also keeps turns in this store, and finds those of other processes there."""
         if self._remembers:
             self._turns.shared = store
 
@@ -150,15 +134,10 @@ class Prompts:
     def compose(
         self, job: Job, tools: Sequence[Mapping[str, Any]], selected: SelectedFormat
     ) -> ComposedPrompt:
-        """Composes the prompt of a job.
-
-        Raises:
-            TemplateError: the template refuses the messages, or one of them is not in the prompt.
-            RequestError: the text has a lone surrogate.
-            ContextError: the prompt is far too long for the context. If it is only a little too
-                long, it is refused later, when a turn is generated, so that its tokens can be
-                counted.
-        """
+        """Composes the prompt of a job. TemplateError: the template refuses the messages, or one is
+        not in the prompt. RequestError: a lone surrogate. ContextError: it is far too long; one
+        that is only a little too long is refused when a turn is generated, so that its tokens can
+        be counted."""
         context = _RenderContext(
             selected=selected,
             tools=tools,
@@ -203,16 +182,10 @@ class Prompts:
         )
 
     def compose_raw(self, prompt: str | Sequence[int]) -> ComposedPrompt:
-        """Makes a prompt of text or tokens, without a chat template.
-
-        Args:
-            prompt: text, or token ids. In text, names of special tokens are these tokens, and a
-                BOS token is added if the model needs one. Token ids are used as they are.
-
-        Raises:
-            RequestError: the prompt is empty, or is neither text nor tokens of this model.
-            ContextError: the prompt fills the context.
-        """
+        """Makes a prompt without a chat template. In text, names of special tokens are these
+        tokens, and BOS is added if the model needs one; token ids are used as they are.
+        RequestError: it is empty, or neither text nor tokens of this model. ContextError: it fills
+        the context."""
         if isinstance(prompt, str):
             check_text(prompt, self._vocabulary, self._context_length)
             text = Prompt((prompt,))

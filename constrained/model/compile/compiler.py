@@ -160,8 +160,7 @@ class Compiler:
         return self._choose_formats(job).knows(job.template_kwargs)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
-        """Returns whether variables of the template cannot have these values: it fails on any
-        conversation then, or the format of its turns is not known."""
+        """Returns whether the template, or the format of its turns, does not allow these values."""
         return self._with_tools.refuses(values)
 
     def _choose_formats(self, job: Job) -> FormatByKwargs:
@@ -197,16 +196,8 @@ class Compiler:
         cache_prompt: bool = True,
         max_repetition: int | None = MAX_REPEATED,
     ) -> CompiledTurn:
-        """Compiles a raw prompt, without a chat template. All generated text is content.
-
-        Args:
-            prompt: text, or token ids. In text, names of special tokens are these tokens, and a
-                BOS token is added if the model needs one. Token ids are used as they are.
-
-        Raises:
-            RequestError, ContextError: the prompt is no prompt of this model, or fills the context.
-            GrammarError, SchemaError: the answer cannot be enforced.
-        """
+        """Compiles a raw prompt, without a chat template; all generated text is content. In text,
+        names of special tokens are these tokens, and BOS is added if the model needs one."""
         scope, composed = name_scope(cache_salt), self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
         source = GrammarSource(TEXT, (), policy=policy, state=composed.state, scope=scope)
@@ -221,11 +212,8 @@ class Compiler:
         return turn if answer is None else turn.constrain(Offer())
 
     def attach(self, plan: TurnPlan, grammar: Grammar | None) -> CompiledTurn:
-        """Makes a compiled turn of one that another process has compiled.
-
-        Raises:
-            GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
-        """
+        """Makes a compiled turn of one that another process has compiled; GrammarError: llguidance
+        refuses the grammar, or the tokens of the prefill."""
         source = plan.source
         turn = _begin(plan, self._grammars.find(source.format))
         if grammar is None:
@@ -237,8 +225,7 @@ class Compiler:
         return replace(turn, completer=completer, matcher=matcher)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
-        """Caches the token ids of a generated turn, without its end. When a conversation brings the
-        message back, its prompt has the same tokens."""
+        """Caches the token ids of a generated turn, without its end, for the next prompt."""
         prefill = turn.prefill
         full_message = prefill.message.join(message)
         self.prompts.keep(turn.prompt, (*prefill.tokens, *tokens), full_message)
@@ -308,11 +295,8 @@ def _begin(plan: TurnPlan, grammars: GrammarCompiler) -> CompiledTurn:
 def _make_budget(
     job: Job, format: Format, policy: Policy, grammars: GrammarCompiler
 ) -> ReasoningBudget | None:
-    """Returns the reasoning budget; None: reasoning has no limit, or the format has no reasoning.
-
-    Where a call or an answer is required, there is always a budget: reasoning without end would
-    leave no tokens for it.
-    """
+    """Returns the reasoning budget; None: no limit. Where a call or an answer is required, there is
+    one: endless reasoning would leave no tokens for it."""
     block = format.reasoning
     if block is None or (job.reasoning_budget is None and not policy.requires_output):
         return None

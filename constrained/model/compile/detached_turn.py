@@ -39,8 +39,7 @@ class PackedConstraints:
 
 @dataclass(frozen=True)
 class DetachedTurn:
-    """A turn without what only exists in its process: the text of its prompt, its tools and grammar
-    are not in `plan`."""
+    """A turn without the text of its prompt; its tools and grammar are not in `plan`."""
 
     plan: TurnPlan
     constraints: PackedConstraints

@@ -17,8 +17,8 @@ SAMPLE = 4_000  # characters of the schemas, enough to estimate how long tokens 
 
 @dataclass(frozen=True)
 class EndingGrowth:
-    """How many tokens can be added to the shortest ending of a turn, at most: by one more token
-    (those of the longest call or answer), and by any text (None: no limit)."""
+    """How many tokens the shortest ending can grow, at most: by one more token (those of the
+    longest call or answer), and by any text (None: no limit)."""
 
     of_token: int
     of_text: int | None

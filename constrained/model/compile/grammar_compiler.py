@@ -1,5 +1,4 @@
-"""Builds the grammars of turns and compiles them to matchers; finds the tool or the answer that a
-failure is due to."""
+"""Grammars of turns, compiled to matchers; finds the tool or answer that a failure is due to."""
 
 import threading
 from collections import OrderedDict
@@ -46,13 +45,8 @@ COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar;
 
 @dataclass(frozen=True)
 class GrammarSource:
-    """All that the grammar of a turn depends on, except for the vocabulary.
-
-    Args:
-        state: where the prompt leaves the turn.
-        text_ends: texts of the template that end the turn.
-        scope: the cache scope: only requests of this scope share the grammar.
-    """
+    """All that the grammar of a turn depends on, except for the vocabulary. Only requests of this
+    cache `scope` share it."""
 
     format: Format
     tools: tuple[Tool, ...]
@@ -74,11 +68,8 @@ class GrammarSource:
 
 @dataclass(frozen=True)
 class _KeptGrammar:
-    """A completer with its grammar, and the tools that it was built for.
-
-    The cache key has the `id` of each schema, so the schemas must stay alive: Python would give the
-    same `id` to another one. Their size counts, since the cache may be their only owner.
-    """
+    """A completer, and the tools that it was built for: the cache key has the `id` of each schema,
+    so the schemas must stay alive. Their size counts, since the cache may be their only owner."""
 
     tools: Sequence[Tool]
     tools_bytes: int
@@ -101,8 +92,7 @@ class GrammarCache:
         return self._kept.size
 
     def find(self, source: GrammarSource) -> Completer:
-        """Returns the completer of such turns, which holds their grammar. Grammars of typed answers
-        are not kept: each request may have another schema."""
+        """Returns the completer of such turns. Those of typed answers are not kept."""
         if source.policy.answer is not None:
             return Completer(source.build(self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
@@ -126,13 +116,9 @@ class RefusedToolError(Exception):
 
 
 class GrammarCompiler:
-    """Compiles grammars for one vocabulary, and keeps the matchers that it compiled last.
-
-    Args:
-        texts: the fixed texts of all formats that grammars are built for; some are one token.
-        context_length: in tokens; a grammar whose shortest turn is longer is refused. None: any
-            length.
-    """
+    """Compiles grammars for one vocabulary, and keeps the last matchers. `texts`: the fixed texts
+    of all formats; a grammar whose shortest turn is longer than `context_length` tokens is
+    refused."""
 
     def __init__(
         self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
@@ -169,17 +155,9 @@ class GrammarCompiler:
         self._matchers.clear()
 
     def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
-        """Builds and compiles the grammar of a turn.
-
-        Returns:
-            The completer, which holds the grammar, and a matcher at the start of the turn, for one
-            turn only.
-
-        Raises:
-            RefusedToolError: a tool cannot be enforced.
-            RequestError: the context has no room for the shortest turn.
-            GrammarError, SchemaError, ToolError: something else cannot be enforced.
-        """
+        """Builds and compiles the grammar of a turn; the matcher is for one turn only. Raises
+        RefusedToolError: a tool cannot be enforced; RequestError: the context has no room for the
+        shortest turn; GrammarError, SchemaError, ToolError: something else cannot be enforced."""
         _ = self.tokenizer  # if it cannot be built, no tool is to blame
         try:
             completer = self._grammars.find(source)
@@ -193,8 +171,7 @@ class GrammarCompiler:
     def compile_built(
         self, grammar: Grammar, answer: Answer | None, scope: str
     ) -> tuple[Completer, Matcher]:
-        """Compiles a grammar that `GrammarSource.build` has made already, perhaps in another
-        process with the same vocabulary. Returns the same as `compile`."""
+        """As `compile`, for a grammar that is built, perhaps in another process."""
         return Completer(grammar), self._find_matcher(grammar.lark, answer, scope).fork()
 
     def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
@@ -246,11 +223,8 @@ class GrammarCompiler:
             raise GrammarError(error.message, where=pointer, hint=error.hint) from error
 
     def _check_length(self, completer: Completer, source: GrammarSource) -> None:
-        """Refuses a grammar whose shortest turn does not fit into the context.
-
-        `read_offer` has refused each tool that is too long. So it is the answer, or several calls
-        that are all required.
-        """
+        """Refuses a grammar whose shortest turn does not fit into the context: `read_offer` has
+        refused single tools, so it is the answer, or several calls."""
         least, room = completer.least, self.max_characters
         if least is None or room is None or least <= room:
             return

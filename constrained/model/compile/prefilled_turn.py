@@ -45,8 +45,7 @@ def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> Sta
 
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
-    """Returns the policy after the prefill: content continues as content or as the answer, not as a
-    call. Raises RequestError: the policy does not allow this prefill."""
+    """Returns the policy after the prefill: content continues as content, not as a call."""
     if prefill.reasoning and policy.think is Think.FORBIDDEN:
         raise _refuse(prefill, 0, is_content=False)
     if not prefill.content:
@@ -64,12 +63,8 @@ def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
 
 def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
     """Adds the prefill after the prompt of a turn, whose policy and state are narrowed to it.
-
-    Raises:
-        RequestError: the format has no place for the prefill, the parser would read it as something
-            else, or the request does not allow it; the message has the number of bytes that fit.
-        GrammarError: the matcher fails.
-    """
+    RequestError: the format has no place for it, the parser would read it as something else, or it
+    is not allowed; the message has the number of bytes that fit."""
     if not (prefill.content or prefill.reasoning):
         return turn
     return _PrefilledTurn(turn, prefill).compile()
@@ -223,8 +218,7 @@ class _PrefilledTurn:
         )
 
     def _count_reasoning(self, tokens: Sequence[int]) -> int:
-        """Returns the number of tokens inside the reasoning block; 0 if the tokens close the
-        block."""
+        """Counts tokens inside the reasoning block; 0 if they close the block."""
         parser, decoder, count = self.turn.make_parser(), getincrementaldecoder("utf-8")(), 0
         for token in tokens:
             was_reasoning = parser.is_reasoning
@@ -236,8 +230,7 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """Returns the texts that may not follow the prefill, because they would make a marker of
-        its end."""
+        """Returns texts that may not follow: they would complete a marker."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}

@@ -21,8 +21,7 @@ MAX_COMPARED = 16  # the maximum number of tokens that are compared with one lon
 def measure_confidence(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> list[CallConfidence]:
-    """Measures the confidence of each call of a turn, in order. `places`: of each token; None: it
-    is not part of the turn."""
+    """Measures the confidence of each call; a token without a place is not in the turn."""
     name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
     for index, place in enumerate(places):
         if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
@@ -47,8 +46,7 @@ def measure_confidence(
 
 @dataclass
 class _LeastLikely:
-    """The probabilities of the least likely choices in a call: in front of the name and in it, in
-    the value of each argument, and around the values."""
+    """The least probabilities of the name, of each argument, and around the values."""
 
     name: float
     arguments: dict[str, float] = field(default_factory=dict[str, float])
@@ -71,12 +69,9 @@ class _LeastLikely:
 def measure_call_probability(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> float | None:
-    """Returns how likely the model found a call where the turn has its first one or, if it has
-    none, where its output begins; None if no call could begin there.
-
-    Several tokens may open a call, and content may begin as a call does: so it is the product of
-    the shares of those tokens, as far as the turn goes along with them.
-    """
+    """Returns how likely the model found a call at its first one or, without calls, where its
+    output begins; None: none could begin there. Several tokens may open a call, so it is the
+    product of their shares, as far as the turn goes along with them."""
     first = None
     for index, place in enumerate(places):
         if place is not None and place.call == 0:

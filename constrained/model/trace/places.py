@@ -1,5 +1,4 @@
-"""Finds the part of its turn to which each token belongs: reasoning, content, or a value in a
-call's arguments."""
+"""Finds the part of its turn that each token is in: reasoning, content, or a value in a call."""
 
 import codecs
 import json
@@ -32,13 +31,8 @@ class TracedPart(StrEnum):
 
 @dataclass(frozen=True)
 class TokenPlace:
-    """The place of a token.
-
-    Args:
-        call: the number of the call, from 0; None: it is in no call.
-        pointer: the JSON pointer into the arguments or the answer, to the value in which the token
-            ends; "" is the whole.
-    """
+    """The place of a token: in no call (None) or which one, from 0; JSON pointer into its arguments
+    or the answer, to the value in which the token ends."""
 
     part: TracedPart
     call: int | None = None
@@ -58,13 +52,8 @@ def decode_pieces(texts: Sequence[bytes]) -> list[str]:
 def find_places(
     parser: Parser, pieces: Sequence[str], *, calls: Sequence[str] = (), is_json: bool
 ) -> list[TokenPlace]:
-    """Finds the place of each token.
-
-    Args:
-        parser: the parser of the turn, which has read only the text before the tokens.
-        calls: the names of the calls of the turn: one of them, in another envelope than the turn's
-            own, was kept there.
-    """
+    """Finds the place of each token. The parser has read the text before them; `calls` are names,
+    since one in another envelope than the turn's own may have been kept there."""
     finder = _PlaceFinder(parser, pieces, calls, is_json=is_json)
     for piece in pieces:
         finder.read(piece)
@@ -103,8 +92,7 @@ class _PlaceFinder:
             self._silent = 0
 
     def _take(self, event: Event) -> TokenPlace | None:
-        """Returns the place of the token with which an event came, and sets the places of the
-        silent tokens before it."""
+        """Returns the place of the token of an event, and sets those of silent ones before."""
         match event:
             case ReasoningDelta():
                 return TokenPlace(TracedPart.REASONING)

@@ -26,12 +26,7 @@ FAILED = "error"
 
 @dataclass(frozen=True, repr=False)
 class TurnTrace:
-    """What decided about each token of a turn.
-
-    Args:
-        finish: why it ended: see `Finish`; "error" if it has failed.
-        tokens: in the order in which they were written, including discarded ones.
-    """
+    """What decided about each token of a turn."""
 
     turn: CompiledTurn = field(compare=False)
     finish: str

@@ -66,8 +66,8 @@ def _check_id(id: object, where: str) -> None:
 
 
 def find_id_pattern(format: Format) -> str:
-    """Returns the pattern of ids that count calls, with `{name}` and `{index}`; "" if the model
-    writes no such ids."""
+    """Returns the pattern of ids that count calls, with `{name}` and `{index}`; "": there is
+    none."""
     for node in format.call:
         if isinstance(node, CallIndex) and "{name}" in node.id:
             return node.id

@@ -81,13 +81,9 @@ class Abilities:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The text about tools in a prompt.
-
-    Args:
-        text: has the places `{tools}` (a line for each), `{example}` (a call), `{several}` (how
-            several calls are written) and `{results}` (how results are written). The prompt is
-            searched for its first line, since some templates drop the instructions.
-    """
+    """The text about tools in a prompt, with the places `{tools}` (a line for each), `{example}` (a
+    call), `{several}` (how several calls are written) and `{results}` (how results are). The prompt
+    is searched for its first line, since some templates drop the instructions."""
 
     text: str = _TEXT
     write_tool: Callable[[Mapping[str, Any]], str] = _JSON.encode
@@ -95,11 +91,7 @@ class Instructions:
     def write(
         self, tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
     ) -> str:
-        """Writes the instructions for these tools.
-
-        Raises:
-            RenderError, ToolError: the format cannot write the example.
-        """
+        """Writes the instructions. RenderError, ToolError: the format cannot write the example."""
         several = describe_several(format)
         if not several.endswith("\n"):
             several += " "
@@ -150,12 +142,8 @@ class GenericTemplate(ChatTemplate):
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
-        """As in `ChatTemplate.render`.
-
-        Raises:
-            TemplateError: also for calls and results that cannot be written as text, and where
-                the template drops the instructions.
-        """
+        """As in `ChatTemplate.render`. Raises TemplateError also for calls and results that cannot
+        be written as text, and where the template drops the instructions."""
         with self.failures():
             plain = normalise(messages)
             if self.format.reasoning is None:
@@ -203,11 +191,8 @@ class GenericTemplate(ChatTemplate):
 
 
 def let_quote_result(format: Format) -> Format:
-    """Lets an answer quote a result as the prompt writes it; the parser reads what is between the
-    tags.
-
-    Small models answer so. If the mask only forbids the tags, they repeat the call instead.
-    """
+    """Lets an answer quote a result as the prompt writes it, as small models do; the parser reads
+    what is between the tags. If the mask only forbids the tags, they repeat the call instead."""
     if format.contents != (Content(),) or format.bare is not None:
         return format
     quoted = Content(f"{_RESULT_OPENER}\n", f"\n{_RESULT_CLOSER}", calls=False)
@@ -215,11 +200,7 @@ def let_quote_result(format: Format) -> Format:
 
 
 def write_example(format: Format, count: int = 1) -> str:
-    """Writes example calls of `example_tool`, as the model has to write them.
-
-    Raises:
-        RenderError, ToolError: the format cannot write them.
-    """
+    """Writes example calls as the model has to write them; RenderError, ToolError: it cannot."""
     return render(Turn(calls=EXAMPLES[:count]), format, state=State(calls=0))
 
 
@@ -297,11 +278,7 @@ def _refuse(format: Format, error: Exception, where: str) -> TemplateError:
 
 
 def read_content(message: Mapping[str, Any], where: str) -> str:
-    """Returns the text of a message.
-
-    Raises:
-        TemplateError: its content is not text.
-    """
+    """Returns the text of a message; TemplateError: its content is not text."""
     content = message["content"]
     if is_text_parts(content):
         return "\n".join(part["text"] for part in content)

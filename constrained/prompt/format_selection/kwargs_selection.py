@@ -29,11 +29,8 @@ MAX_WORD = 64
 
 
 class FormatByKwargs:
-    """The format of a template, and those that it writes if its variables have certain values.
-
-    Attributes:
-        default: the selection where no variable is set.
-    """
+    """The format of a template (`default`), and those that it writes if its variables have certain
+    values."""
 
     def __init__(self, template: ChatTemplate, select: Callable[[ChatTemplate], SelectedFormat]):
         self._template, self._select = template, select
@@ -42,12 +39,9 @@ class FormatByKwargs:
         self._lock = threading.Lock()
 
     def find(self, kwargs: Mapping[str, Any]) -> SelectedFormat:
-        """Returns the selection for these variables. It is inferred when the values come first,
-        which takes a few renderings, or 0.4 s if turns are written in another way.
-
-        Raises:
-            RequestError: the prompt would show another format than the mask enforces.
-        """
+        """Returns the selection for these variables. New values take a few renderings, or 0.4 s if
+        turns are written in another way. RequestError: the prompt would show another format than
+        the mask enforces."""
         key = self._name(kwargs)
         if key is None:
             return self.default
@@ -81,8 +75,7 @@ class FormatByKwargs:
         return False
 
     def _list_read(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values that the template may compare: lists and long texts are data for the
-        prompt."""
+        """Returns the values that the template may compare: lists and long texts are data."""
         read: dict[str, Any] = {}
         for name in sorted(kwargs.keys() & self._template.variables - {*RESERVED}):
             value = kwargs[name]
@@ -92,8 +85,7 @@ class FormatByKwargs:
         return read
 
     def _name(self, kwargs: Mapping[str, Any]) -> bytes | None:
-        """Returns a key for the values that the template reads; None: it reads none, or they are no
-        JSON."""
+        """Returns a key for the values that the template reads; None: there is none."""
         read = self._list_read(kwargs) if kwargs and isinstance(kwargs, Mapping) else {}
         return hash_json(read) if read else None
 
@@ -154,8 +146,7 @@ def _list_turns(style: TurnStyle, block: Reasoning | None) -> Sequence[str]:
 
 
 def _read_prompt(style: TurnStyle, format: Format) -> str:
-    """Returns the generation prompt without white space, the block that it opens or closes, and
-    what it has written of the turn."""
+    """Returns the generation prompt without white space, its block, and the begun turn."""
     lead = find_state(style.prompt, "", format).lead
     prompt, block = style.prompt.removesuffix(lead), format.reasoning
     if block is not None:
@@ -165,8 +156,7 @@ def _read_prompt(style: TurnStyle, format: Format) -> str:
 
 
 def _has_other_tags(usual: TurnStyle, style: TurnStyle, format: Format) -> bool:
-    """Returns whether the prompt ends with a tag of neither the turns nor the format: what it opens
-    is not known."""
+    """Returns whether the prompt ends with a tag of neither the turns nor the format."""
     rest = _read_prompt(style, format)
     known = {*find_tags("\n".join((usual.prompt, *usual.turns, *style.turns)))}
     return any(tag not in known and rest.endswith(tag) for tag in find_tags(rest))

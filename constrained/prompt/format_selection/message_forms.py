@@ -1,10 +1,6 @@
-"""Finds the form of calls and results that a template expects instead of OpenAI's: the field or
-role is found in its syntax tree, and tested by rendering.
-
-Some templates read the name of a function from a field of the assistant's message and the arguments
-from its content, some read a call of older APIs (`function_call`), some a message with a special
-role.
-"""
+"""Finds the form of calls and results that a template expects instead of OpenAI's: fields that name
+the function, older APIs (`function_call`), or a message with a special role. It is found in its
+syntax tree, and tested by rendering."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,8 +52,7 @@ class MessageForm:
         return f"{self.call_form.format(self.word)}; results have the role {self.result_role!r}"
 
     def write(self, messages: Sequence[Message]) -> Iterator[Message]:
-        """Converts messages in normal form to this form; raises TemplateError: a call has no
-        function."""
+        """Converts messages in normal form; TemplateError: a call has no function."""
         names: dict[Any, str] = {}  # by the id of the call
         for i, message in enumerate(messages):
             if "tool_calls" in message:

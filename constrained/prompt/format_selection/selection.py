@@ -47,8 +47,6 @@ class SelectedFormat:
     """A wire format and the chat template that teaches it.
 
     Args:
-        evidence: from which it is known; () if the user chose it.
-        notice: what the user should know of the selection; "" if nothing.
         tool_tags: the texts around tools that this project writes into prompts.
     """
 
@@ -86,18 +84,10 @@ def select_format(
     *,
     special_tokens: Collection[str] | None = None,
 ) -> SelectedFormat:
-    """Selects the wire format for a chat template.
-
-    Args:
-        chosen: the user's format. If the template teaches it, the template is used unchanged; else
-            instructions in the prompt teach it. None: the format that the template teaches or its
-            prompt shows; the generic one, if neither is known.
-        special_tokens: the texts of the model's special tokens; None: not known.
-
-    Raises:
-        RequestError: the chosen format cannot be used with this template, with the reason.
-        TemplateError: the template fails on a plain message.
-    """
+    """Selects the wire format for a chat template: the `chosen` one, or else the one that the
+    template teaches or its prompt shows, or the generic one. If the template does not teach it, the
+    prompt does. RequestError: the chosen format cannot be used; TemplateError: the template fails
+    on a plain message."""
     facts = find_facts(template)
     selector = _Selector(template, facts, special_tokens)
     selected = selector.select() if chosen is None else selector.select_chosen(chosen)
@@ -122,14 +112,9 @@ def _writes_results(template: ChatTemplate) -> bool:
 
 @dataclass(frozen=True)
 class _FormatPlan:
-    """A format, and what teaches it.
-
-    Args:
-        abilities: what the template writes itself; None: all, so it is used as it is.
-        message_form: in which the template gets calls and results; None: in OpenAI's.
-        changed: why the format cannot be used if the template changes a call of the history that is
-            written into its message; "": it is not tried.
-    """
+    """A format, and what teaches it. Without `abilities`, the template writes all; `changed`: why
+    the format cannot be used if the template changes a call that is written into a message ("": it
+    is not tried)."""
 
     found: Detection
     notice: str = ""
@@ -163,8 +148,8 @@ class _Selector:
         )
 
     def _list_plans(self) -> Iterator[_FormatPlan | NoFormat]:
-        """Yields the template's own format, the one of another form of messages, and the one that
-        the prompt shows, or why there is none."""
+        """Yields the template's own format, the one of other messages, and the one that it
+        shows."""
         found, facts = self.facts.detection, self.facts
         if isinstance(found, NoFormat):
             # A template without tools and one that always fails are refused alike.
@@ -335,12 +320,9 @@ class _Selector:
 
 
 def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
-    """Adapts the selection to the tokens that end the generation of the model.
-
-    A template may write such a token between two calls, each in a separate message. Since the model
-    ends its turn there, a turn has only one call. If the template writes such a token between
-    content and a call, a turn with content has no call.
-    """
+    """Adapts the selection to the tokens that end the generation. If a template writes such a token
+    between two calls, a turn has only one call; if between content and a call, a turn with content
+    has no call."""
     format, notice = selected.format, selected.notice
     for end in ends:
         format = replace(format, tail=format.tail.partition(end)[0])
@@ -354,13 +336,8 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
-    """Returns a format of the registry by its name, or one that `formats detect --save` has
-    written.
-
-    Raises:
-        RequestError: there is no such format or file, or the file cannot be read.
-        FormatError: the file describes no format.
-    """
+    """Returns a format of the registry by its name, or of a file of `formats detect --save`. Raises
+    RequestError or FormatError."""
     if isinstance(given, Format):
         return given
     found = find_named(str(given), FORMATS)

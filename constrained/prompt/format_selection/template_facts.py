@@ -102,8 +102,7 @@ class TemplateFacts:
 
     @cached_property
     def only_shows_tools(self) -> bool:
-        """True if the prompt names the tools, but has nothing of the calls in the history, not even
-        their names."""
+        """Whether the prompt names the tools, but has nothing of the calls in the history."""
         message = {**_CALL, "content": None}
         return self.describes_tools and _PROBE not in self.chat.render(message, with_tools=False)
 
@@ -121,11 +120,8 @@ class TemplateFacts:
 
     @cached_property
     def result_tags(self) -> tuple[str, ...]:
-        """The opening and the closing tag between which the prompt has the result of a call,
-        without their last character; empty if no tags of this kind stand there.
-
-        A model that may not write the last character of `<result>` writes another one there.
-        """
+        """The tags around the result of a call, without their last character, in place of which a
+        model that may not write it writes another one; (): there are none."""
         call = show_message(Turn(calls=(ToolCall("get_probe", {}, id=plain_id("", 0)),)))
         result = {"tool_call_id": plain_id("", 0), "name": "get_probe", "content": _PROBE}
         result["role"] = "tool"
@@ -142,8 +138,7 @@ _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, Templat
 
 
 def find_facts(template: ChatTemplate) -> TemplateFacts:
-    """Returns the facts of a template. Probing takes 0.4 s, so they are cached for equal
-    templates."""
+    """Returns the facts of a template, cached for equal ones: probing takes 0.4 s."""
     if type(template) is not ChatTemplate:
         return TemplateFacts(template)  # a subclass may render something other than its source
     texts = [template.source]

@@ -45,11 +45,7 @@ class WriteOneForm(Protocol):
 
 
 class AcceptedForms:
-    """The forms of messages that a template accepts.
-
-    Args:
-        render: renders a conversation in whatever form the template accepts.
-    """
+    """The forms of messages that a template accepts."""
 
     def __init__(
         self, tree: nodes.Template, write_one_form: WriteOneForm, render: Callable[..., str]

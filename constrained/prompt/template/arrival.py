@@ -88,12 +88,8 @@ def _find_id_kind(id: Any) -> str:
 
 @dataclass(frozen=True)
 class _Text:
-    """A text of a conversation: content, a part of it, or the arguments of a call.
-
-    Args:
-        text: of arguments that are an object, the first one that is text; "": there is none.
-        key: of an argument; (): the text is all that stands there.
-    """
+    """A text of a conversation: content, a part of it, or the arguments of a call, of which it is
+    the first argument that is text ("": there is none), under `key`."""
 
     text: str
     index: int
@@ -214,8 +210,7 @@ def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], 
 
 
 def _find(text: str, prompt: str, place: int) -> int | None:
-    """Returns where a text ends in a prompt, after a place; None: it is there in no common
-    spelling."""
+    """Returns where a text ends in a prompt, after a place; None: it is not there."""
     bare = text.strip()
     for spelled in (bare, json.dumps(bare, ensure_ascii=False)[1:-1], json.dumps(bare)[1:-1]):
         found = prompt.find(spelled, place)
@@ -303,8 +298,7 @@ class FormFinder:
         return best
 
     def _begins_turns(self, messages: Sequence[Message], prompt: str) -> bool:
-        """Returns whether each answer that follows a closed one has a header: Gemma 4 leaves that
-        of a call after content out."""
+        """Returns whether each answer after a closed one has a header, which Gemma 4 leaves out."""
         for before, message in itertools.pairwise(messages):
             if before["role"] == message["role"] == "assistant" and self._closer:
                 between = find_between(before, message, prompt)

@@ -117,8 +117,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Arrival:
-    """What a template makes of one of the `CONVERSATIONS`, and in which forms it is written;
-    `reason`: the words that are missing, or the error."""
+    """What a template makes of a conversation; `reason`: the missing words, or the error."""
 
     kind: str
     fate: Fate
@@ -127,8 +126,7 @@ class Arrival:
 
 
 def judge(messages: Sequence[Message], prompt: str) -> tuple[Fate, str]:
-    """Returns what has become of the messages in a prompt, and the words that tell. The result of a
-    call may follow it directly."""
+    """Returns what has become of the messages. The result of a call may follow it directly."""
     words = list_words(messages)
     if lost := [word for word in words if word not in prompt]:
         return Fate.LOST, " ".join(lost)

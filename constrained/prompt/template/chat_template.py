@@ -61,11 +61,7 @@ def _parse(source: str) -> _Parsed:
 
 
 class ChatTemplate:
-    """A chat template. It runs in jinja2's sandbox, in a process with limits: see `rendering`.
-
-    Attributes:
-        kwargs: values of variables that hold for every rendering, see `with_kwargs`.
-    """
+    """A chat template. It runs in jinja2's sandbox, in a process with limits: see `rendering`."""
 
     def __init__(
         self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "chat template"
@@ -81,8 +77,8 @@ class ChatTemplate:
         self._tried: dict[tuple[tuple[str, bool | str], ...], str | None] = {}
 
     def measure(self) -> int:
-        """Returns the estimated bytes of the compiled template. One with values of its own shares
-        it."""
+        """Returns the estimated bytes; a template with values of its own shares the compiled
+        one."""
         return TEMPLATE_BYTES + measure_bytes(self.kwargs) if self.kwargs else self._bytes
 
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> "ChatTemplate":
@@ -106,8 +102,7 @@ class ChatTemplate:
         return other
 
     def without_forms(self) -> Self:
-        """Returns this template as it is by itself, to learn how it writes turns. Only what it
-        refuses gets another form."""
+        """Returns this template as it is by itself; only what it refuses gets another form."""
         other = copy(self)
         other._finder = None
         return other
@@ -143,8 +138,7 @@ class ChatTemplate:
         return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Returns a conversation in the form that the source expects: another one than OpenAI's in
-        subclasses alone."""
+        """Returns a conversation in the form that the source expects; here, OpenAI's."""
         return messages
 
     @cached_property
@@ -153,8 +147,7 @@ class ChatTemplate:
         return self._accepted.writes_text_arguments
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Refuses calls in normal form that the template cannot write, since their arguments are no
-        object (TemplateError, with their JSON pointer)."""
+        """Refuses calls whose arguments are no object and that the template cannot write."""
         place = find_other_arguments(messages)
         if place is not None and not self.writes_text_arguments:
             message = f"the arguments of a call are not a JSON object, and {self.name} writes no"
@@ -162,13 +155,12 @@ class ChatTemplate:
             raise TemplateError(f"{message} others", where=place, hint=hint)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
-        """Returns whether the template fails on any conversation if variables have these values
-        (see `try_values`): Qwen3.8 refuses `enable_thinking=False`, and unknown efforts."""
+        """Returns whether the template fails on any conversation with these values: Qwen3.8 refuses
+        `enable_thinking=False`, and unknown efforts."""
         return self.try_values(values) is None and self.try_values({}) is not None
 
     def try_values(self, values: Mapping[str, bool | str]) -> str | None:
-        """Returns the prompt of a question if variables have these values; None: it fails. The
-        results are kept, so the values are few."""
+        """Returns the prompt of a question with these few values; None: it fails."""
         key = tuple(sorted(values.items()))
         kwargs: dict[str, Any] = {**values}
         if key not in self._tried:
@@ -279,8 +271,8 @@ class ChatTemplate:
             return ""
 
     def _find_tool_place(self, kwargs: Mapping[str, Any]) -> ToolPlace | None:
-        """Returns where to put the tools; None: nowhere. What the client sets is the client's:
-        another place gets them, unless it gives the tools itself."""
+        """Returns where to put the tools, unless the client gives them there itself; None:
+        nowhere."""
         if any(isinstance(kwargs.get(place.name), list) for place in self._tool_places):
             return None
         for place in self._tool_places:

@@ -165,8 +165,7 @@ def _follows_several(messages: Messages, index: int) -> bool:
 def _pair(
     message: Message, results: Sequence[tuple[Message, int | None]], first: int
 ) -> Iterator[Message]:
-    """Yields a message for each call, and the results of each behind it. Further results come last.
-    `first`: the number of the first call."""
+    """Yields each call, and its results behind it; further results come last."""
     by_call: dict[int, list[Message]] = {}
     for result, number in results:
         by_call.setdefault(-1 if number is None else number, []).append(result)
@@ -231,11 +230,8 @@ def _join(messages: Messages) -> Message:
 
 
 class ConversationForm(StrEnum):
-    """What a form does, in words, and the function that does it.
-
-    In the order in which several are applied: what a client wrote is joined before system messages
-    become messages of the user, so they stay apart.
-    """
+    """What a form does, in words, and the function that does it, in the order in which several are
+    applied: what a client wrote is joined before system messages become messages of the user."""
 
     apply: Callable[[Messages], Messages]
 
@@ -296,8 +292,7 @@ def write(messages: Messages, forms: Forms) -> list[Message]:
 def list_forms(
     messages: Messages, allowed: frozenset[ConversationForm] = frozenset(ConversationForm)
 ) -> Iterator[tuple[Forms, list[Message]]]:
-    """Yields the forms to try, the ones that change least first, each with what they make of the
-    conversation."""
+    """Yields the forms to try and what they make of it, the ones that change least first."""
     known = [form for form in ConversationForm if form in allowed]
     choices: list[Forms] = []
     for count in range(1, MAX_FORMS + 1):

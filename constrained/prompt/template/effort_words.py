@@ -20,8 +20,7 @@ class EffortWords:
 
 
 def read_effort_words(write: Callable[[str], str | None]) -> EffortWords:
-    """Finds what the words mean. `write` renders the prompt with a word; None: the template refuses
-    it."""
+    """Finds what the words mean; `write` renders the prompt with one, None: it is refused."""
     texts = {grade: write(grade) for grade in GRADES}
     other = write(_UNKNOWN)
     told = [grade for grade, text in texts.items() if text is not None and text != other]

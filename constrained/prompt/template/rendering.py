@@ -61,11 +61,8 @@ _current: ContextVar[_Allowance | None] = ContextVar("current", default=None)
 
 @contextmanager
 def limit_renderings(seconds: float) -> Iterator[None]:
-    """Limits the time of all renderings in a `with` block together.
-
-    Raises:
-        TemplateLimitError: a limit was exceeded, even if the block has caught the error.
-    """
+    """Limits the time of all renderings in a `with` block together (TemplateLimitError, even if the
+    block has caught it)."""
     allowance = _Allowance(seconds, _current.get())
     token = _current.set(allowance)
     try:
@@ -90,13 +87,8 @@ class Renderer:
         return frozenset(self._ask(None)["variables"])
 
     def render(self, variables: Mapping[str, Any]) -> str:
-        """Renders the template with variables, which are JSON data.
-
-        Raises:
-            RenderingError: it fails.
-            TemplateLimitError: it takes more than is allowed.
-            TypeError, ValueError: the variables are no JSON data.
-        """
+        """Renders the template with JSON data: RenderingError, TemplateLimitError; TypeError or
+        ValueError if they are none."""
         return self._ask(variables)["text"]
 
     def _ask(self, variables: Mapping[str, Any] | None) -> dict[str, Any]:

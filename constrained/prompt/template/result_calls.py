@@ -32,8 +32,7 @@ def match_results(messages: Sequence[Message]) -> list[int | None]:
 
 
 def renumber(messages: Sequence[Message], ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns a conversation in normal form whose calls have these ids, and their results as
-    well."""
+    """Returns a conversation in normal form whose calls and results have these ids."""
     left = iter(ids)
     written: list[dict[str, Any]] = []
     for message, number in zip(messages, match_results(messages), strict=True):

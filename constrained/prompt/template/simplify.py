@@ -22,8 +22,7 @@ _ONE = ("items", "additionalProperties", "contains", "not")
 
 
 def simplify_tools(tools: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Yields copies of the tools, each simpler than the one before; steps that change nothing are
-    left out."""
+    """Yields copies of the tools, each simpler than the one before."""
     before = list(tools)
     for step in _STEPS:
         after = [_change_function(tool, step) for tool in before]
@@ -204,8 +203,7 @@ def _fill_containers(node: Node) -> Node:
 
 
 def _fill_properties(function: Node) -> Node:
-    """Does the same as `_fill_containers` below the root: no template reads other parts of the
-    parameters."""
+    """As `_fill_containers` below the root, since no template reads more of the parameters."""
     parameters = function.get("parameters")
     if not isinstance(parameters, Mapping):
         return function

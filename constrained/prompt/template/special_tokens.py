@@ -65,8 +65,7 @@ class Prompt:
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """Returns the offset of the first such marker of the template, not of the data; -1: there
-        is none."""
+        """Returns the offset of the first such marker of the template, not of the data; or -1."""
         offset = 0
         for piece in self.pieces:
             found = piece.find(marker, max(0, start - offset))
@@ -131,8 +130,7 @@ def render_prompt(
 
 
 def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
-    """Finds private-use characters that neither the data nor their JSON escapes contain
-    (TemplateError if there are too few)."""
+    """Finds private-use characters that neither the data nor their escapes contain."""
     used = frozenset[int]().union(*map(_find_used, data))
     found: list[str] = []
     for code in CODES:
@@ -196,8 +194,7 @@ _removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionar
 
 
 def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    """Returns the texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think
-    from users."""
+    """Returns texts that the template deletes, as Nemotron-Nano-v2 /think, or splits at."""
     known = _removed.get(tree)
     if known is None:
         known = _removed[tree] = _list_removed_texts(tree)

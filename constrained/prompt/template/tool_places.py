@@ -38,8 +38,7 @@ RenderProbe = Callable[[list[Message], dict[str, Any]], str]
 
 @dataclass(frozen=True)
 class ToolPlace:
-    """A variable in which a template reads the tools, or a field of the system message, which comes
-    first; `as_text`: as JSON text."""
+    """A variable, or a field of the first system message, in which a template reads tools."""
 
     name: str
     is_field: bool

@@ -50,9 +50,8 @@ class _Refusal:
 
 
 def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object) -> None:
-    """Converts a few values of a JSON Schema; the result is kept as long as the owner, a function
-    or class, lives. Raises ToolError: no value of a parameter or field could be converted, because
-    of its form. `of`: what the schema is of, for messages."""
+    """Converts a few values of a schema once for each owner, a function or class. ToolError: no
+    value of a parameter or field could be converted, because of its form."""
     with suppress(TypeError):  # it has no hash, or no weak references
         if owner in _tried:
             return
@@ -95,8 +94,7 @@ def _find_refusals(reader: TypeReader, value: Json) -> Iterator[_Refusal]:
 def _check_form(
     key: tuple[int | str, ...], outcomes: Sequence[tuple[Json, Sequence[_Refusal]]], of: str
 ) -> None:
-    """Raises ToolError if all values with that key were refused in the same place, by their
-    form."""
+    """Raises ToolError if all values were refused in the same place, by their form."""
     common: dict[tuple[int | str, ...], _Refusal] | None = None
     example: Json = None
     for value, refusals in outcomes:

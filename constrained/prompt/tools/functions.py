@@ -152,13 +152,8 @@ class FunctionTool:
 
     @classmethod
     def from_model(cls, model: type, **options: Unpack[ToolOptions]) -> "FunctionTool":
-        """Makes a tool of a pydantic model or dataclass: its fields are the arguments.
-
-        Executing a call returns an instance.
-
-        Raises:
-            ToolError: a field has a type that JSON cannot express.
-        """
+        """Makes a tool of a pydantic model or dataclass: its fields are the arguments, executing a
+        call returns an instance. ToolError: JSON cannot express a type."""
         return _make(model, options, read=read_model, run=_return)
 
     @classmethod
@@ -169,11 +164,8 @@ class FunctionTool:
         function: Callable[..., Any] | None = None,
         **options: Unpack[SchemaToolOptions],
     ) -> "FunctionTool":
-        """Makes a tool of a JSON schema.
-
-        Args:
-            function: takes the arguments as keywords, as JSON values. None: you execute the calls.
-        """
+        """Makes a tool of a JSON schema. The function takes the arguments as keywords, as JSON
+        values; None: you execute the calls."""
         _check_options(options)
         return _build(options, name=name, parameters=schema, function=function)
 
@@ -277,12 +269,8 @@ def _read_mark(given: Any) -> ToolOptions:
 
 
 def as_tool(given: Any) -> Any:
-    """Converts functions, other callables and model classes to `FunctionTool`; returns all other
-    values unchanged.
-
-    Raises:
-        ToolError: a callable that cannot be a tool.
-    """
+    """Converts functions, other callables and model classes to `FunctionTool` (ToolError: it cannot
+    be one); returns all other values unchanged."""
     if isinstance(given, FunctionTool | Mapping) or _is_mcp(given) or not callable(given):
         return given
     if is_model(given):
@@ -324,8 +312,7 @@ def _read_mcp(given: Any) -> Mapping[str, Any]:
 
 
 def _find_schema(given: Any) -> Any:
-    """Returns the schema of an `mcp.types.Tool`, whose attribute has another name since version 2
-    of the package; None: this is not such a tool."""
+    """Returns the schema of an `mcp.types.Tool`, whose name differs by version; or None."""
     for name in ("inputSchema", "input_schema"):
         if (schema := getattr(given, name, None)) is not None:
             return schema
@@ -340,14 +327,12 @@ def _is_read_only(annotations: Any) -> bool:
 
 
 def _is_repeatable(meta: Any) -> bool:
-    """Returns the value of `repeatable` in MCP's `_meta`, where tools have what MCP itself does not
-    define; False if it is missing."""
+    """Reads MCP's `_meta`, where tools have what MCP itself does not define."""
     return isinstance(meta, Mapping) and meta.get("repeatable") is True
 
 
 def _is_mcp(given: Any) -> bool:
-    """Returns True for an `mcp.types.Tool`, recognised by its attributes: the package `mcp` need
-    not be installed."""
+    """Recognises an `mcp.types.Tool` by its attributes: `mcp` need not be installed."""
     if callable(given):  # also a function with such attributes
         return False
     return hasattr(given, "name") and _find_schema(given) is not None

@@ -46,8 +46,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Offered:
-    """An offered tool; `is_loose`: the mask enforces only the shape of its schema, the rest is
-    checked."""
+    """An offered tool; `is_loose`: the mask enforces only the shape of its schema."""
 
     entry: Entry
     tool: Tool
@@ -87,8 +86,7 @@ class Offer:
         return (*kept, *(refusal.name for refusal in self.refused))
 
     def loosen(self, name: str) -> "Offer | None":
-        """Returns the offer with a looser mask for one tool, whose calls are checked all the more;
-        None: it is as loose as can be."""
+        """Returns the offer with a looser mask for one tool; None: it is as loose as can be."""
         for place, offered in enumerate(self.kept):
             if offered.tool.name == name and offered.tool.strict and not offered.is_loose:
                 loose = replace(offered, tool=loosen_tool(offered.tool), is_loose=True)
@@ -96,22 +94,15 @@ class Offer:
         return None
 
     def without(self, refusal: Refusal) -> "Offer":
-        """Returns the offer without this tool.
-
-        Raises:
-            Error: that of the refusal, if no tool is left.
-        """
+        """Returns the offer without this tool; raises the error of the refusal if none is left."""
         kept = tuple(offered for offered in self.kept if offered.tool.name != refusal.name)
         if not kept:
             raise refusal.error
         return Offer(kept, (*self.refused, refusal))
 
     def fit(self, policy: Policy) -> Policy:
-        """Returns the policy without the refused tools.
-
-        Raises:
-            Error: that of a refusal, if the policy names only refused tools.
-        """
+        """Returns the policy without the refused tools; raises the error of one if it names no
+        other."""
         if policy.names is None:
             return policy
         refused = {refusal.name: refusal.error for refusal in self.refused}
@@ -130,18 +121,10 @@ def read_offer(
     room: int | None = None,
     scope: str = COMMON,
 ) -> Offer:
-    """Reads the tools of a request.
-
-    Args:
-        hidden: tools that may be called but are not in the prompt, in the same shapes.
-        drop: leave out tools whose schemas cannot be enforced; False: they are an error.
-        nonempty: a required string has at least one character.
-        room: how many characters fit into the context; None: any number.
-
-    Raises:
-        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
-        SchemaError: no schema can be enforced, or one cannot and `drop` is off.
-    """
+    """Reads the tools of a request. `hidden`: those that are not in the prompt; `room`: characters
+    of the context, None: any number; `nonempty`: a required string has a character. ToolError: it
+    is no list of tools, or a name is there twice. SchemaError: no schema can be enforced, or one
+    and not `drop`."""
     kept: list[Offered] = []
     refused: list[Refusal] = []
     entries = [*read_entries(given), *read_entries(hidden, HIDDEN)]

@@ -154,8 +154,7 @@ def _find_member(members: list[tuple[Json, Any]], value: Any) -> Any:
 
 
 def describe_type(kind: Any) -> dict[str, Any]:
-    """Returns the JSON Schema of a type. pydantic's errors are not caught, nor those of the
-    annotations and hooks, which are the user's code."""
+    """Returns the JSON Schema of a type; errors of pydantic and of users' hooks are not caught."""
     schema = TypeAdapter(adopt_structs(kind)).json_schema(schema_generator=_JsonSchema)
     for definition in schema.get("$defs", {}).values():
         if not definition.keys().isdisjoint({"enum", "const"}):
@@ -167,8 +166,7 @@ def describe_type(kind: Any) -> dict[str, Any]:
 
 
 class _JsonSchema(GenerateJsonSchema):
-    """pydantic's schemas without the titles that it generates from names, and with what its
-    conversion demands."""
+    """pydantic's schemas without generated titles, and with what its conversion demands."""
 
     # A default that is not JSON is left out of the schema; the function still has it. Declared like
     # pydantic's own, without ClassVar.
@@ -178,8 +176,7 @@ class _JsonSchema(GenerateJsonSchema):
         return False
 
     def sort(self, value: Any, parent_key: str | None = None) -> Any:
-        """Sorts keywords in the usual order, which models have seen: in pydantic's own order,
-        `properties` come before `type`."""
+        """Sorts keywords as models know them; pydantic has `properties` before `type`."""
         if isinstance(value, list):
             return [self.sort(item) for item in value]
         if not isinstance(value, dict):
@@ -337,8 +334,7 @@ class _JsonSchema(GenerateJsonSchema):
         return self._limit_keys(super().counter_schema(schema), schema)
 
     def _allow_repeated(self, made: dict[str, Any]) -> dict[str, Any]:
-        """Removes `uniqueItems` where a set takes repeated items and the mask could not exclude
-        them."""
+        """Removes `uniqueItems` of a set where the mask could not exclude repeated items."""
         if made.get("minItems", 0) < 2 and "enum" not in self._resolve(made["items"]):
             del made["uniqueItems"]
         return made
@@ -477,8 +473,7 @@ def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
 
 
 def _find_foreign(kinds: list[Any]) -> type | None:
-    """Finds the first class that pydantic does not know among types, their arguments and the
-    fields of classes."""
+    """Finds the first class that pydantic does not know, also in arguments and fields."""
     seen: set[int] = set()
     while kinds:
         kind = kinds.pop()
@@ -498,8 +493,7 @@ def _find_foreign(kinds: list[Any]) -> type | None:
 
 
 def is_foreign(kind: type) -> bool:
-    """Returns whether this is a class with fields of another library, which pydantic does not
-    know."""
+    """Returns whether a class has fields of a library that pydantic does not know."""
     return _explain_foreign(kind) is not None
 
 

@@ -1,5 +1,4 @@
-"""Reports on schemas of tools: which keywords the mask enforces, which are checked after
-generation, which are repaired or ignored, and why a tool is refused."""
+"""Reports on schemas of tools: what the mask enforces, and why a tool is refused."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields

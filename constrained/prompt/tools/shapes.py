@@ -31,9 +31,7 @@ class Entry:
     """A tool of a request, as JSON, whose schema is not read yet.
 
     Args:
-        text: the JSON text of that.
         body: the object in it with the name and the schema.
-        shown: the tool in the form that chat templates expect.
         place: the JSON pointer of the tool.
     """
 
@@ -52,8 +50,7 @@ class Entry:
         return _find_schema(self.body)
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
-        """Reads the schema; SchemaError has the pointer of a keyword that cannot be enforced.
-        `nonempty`: a required string has at least one character."""
+        """Reads the schema; `nonempty`: a required string has at least one character."""
         try:
             schema = _lower_text(self.text, self.strict, nonempty, scope)
         except SchemaError as e:
@@ -63,8 +60,7 @@ class Entry:
         return Tool(self.name, schema, description=description, strict=self.strict)
 
     def check_length(self, schema: Schema, room: int | None) -> None:
-        """Refuses a tool whose shortest arguments have more characters than fit into the context
-        (SchemaError, with the pointer of the minimum)."""
+        """Refuses a tool whose shortest arguments have more characters than `room`."""
         if room is None or schema.least <= room:
             return
         raise SchemaError(
@@ -80,8 +76,7 @@ class Entry:
 
 
 def loosen_tool(tool: Tool) -> Tool:
-    """Returns the tool with a mask for the shape of its schema only, for a format that cannot write
-    the rest; calls are checked all the more."""
+    """Returns the tool with a mask for the shape of its schema only; calls are checked more."""
     return replace(tool, schema=loosen(tool.schema, _NOT_WRITTEN))
 
 
@@ -99,8 +94,7 @@ def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
 
 
 def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
-    """Reads a list of tools, but not their schemas; two may have the same name. Raises ToolError,
-    with the pointer, for what is no list or no tool."""
+    """Reads a list of tools, but not their schemas; two may have the same name."""
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         if callable(tools):
@@ -114,12 +108,8 @@ def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) 
 
 
 def drop_copies(entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entries without copies: of JSON objects that are the same, which clients send
-    twice, only the first one is kept. Functions could differ in what they do.
-
-    Raises:
-        ToolError: two different tools have the same name; `where` is the second one.
-    """
+    """Returns the entries without JSON objects that clients send twice; functions could differ in
+    what they do. ToolError: two different tools have the same name."""
     texts = set[str]()
     kept: list[Entry] = []
     for entry in entries:
@@ -235,11 +225,8 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
 
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """Returns the tools in the form that chat templates expect, with keys in the client's order.
-
-    Raises:
-        ToolError: a function or class that cannot be a tool; `where` is the pointer.
-    """
+    """Returns the tools as chat templates expect them, with keys in the client's order (ToolError:
+    one cannot be a tool)."""
     return [_shape_for_openai(_as_json(tool, f"{TOOLS}/{i}")) for i, tool in enumerate(tools)]
 
 
