@@ -152,6 +152,14 @@ def from_llama(
     Its KV cache is cleared. Do not use the `Llama` for anything else while the model is open, and
     close it yourself afterwards: closing the model leaves it open.
 
+    Args:
+        llama: the open `Llama`.
+        chat_template: see `load`.
+        tool_format: see `load`.
+
+    Returns:
+        The model.
+
     Raises:
         ModelError: the `Llama` is closed, or was opened for embeddings only.
         TemplateError: the chat template is not valid.

@@ -35,8 +35,6 @@ EnvelopesName = Literal["kept", "native", "off"]
 
 
 class TurnOptions(SamplingOptions, total=False):
-    """Options of decoding a turn; `Options` and `Sampling` explain them."""
-
     max_tokens: int
     sampling: Sampling | None
     timeout: float | None
@@ -174,9 +172,6 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call: those of decoding, its timeout in seconds, the client, and those of
-    `CompiledTurnOptions`."""
-
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
@@ -192,12 +187,7 @@ class CallOptions:
 def read_call_options(
     options: Mapping[str, Any], defaults: DecodeOptions, *, force: bool = True
 ) -> CallOptions:
-    """Reads `CompiledTurnOptions`.
-
-    Raises:
-        TypeError: an option is not known.
-        RequestError: a value cannot be.
-    """
+    """Reads `CompiledTurnOptions`; TypeError: one is not known, RequestError: it cannot be."""
     _check_names(options, CompiledTurnOptions.__annotations__)
     timeout = options.get("timeout")
     check_timeout(timeout)
@@ -249,12 +239,8 @@ def read_call(
     defaults: DecodeOptions,
     target: Target | None = None,
 ) -> ModelCall:
-    """Reads messages, tools and `Options`.
-
-    Raises:
-        TypeError: an option is not known.
-        RequestError: the form of the answer is given twice, or is invalid.
-    """
+    """Reads messages, tools and `Options`; TypeError: an option is not known, RequestError: the
+    form of the answer is given twice, or is invalid."""
     _check_names(options, Options.__annotations__)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
@@ -282,11 +268,8 @@ def read_call(
 
 
 def read_value(target: Target, reply: Reply, job: Job) -> Any:
-    """Reads the value of a reply; its text is the assistant prefill and the generated text.
-
-    Raises:
-        ReplyError: the tokens ran out, a stop text has cut it, or it does not fit.
-    """
+    """Reads the value of a reply and its assistant prefill. ReplyError: it is cut, or does not
+    fit."""
     if reply.stop_sequence is not None:
         message = f"the stop text {reply.stop_sequence!r} cut off the value: {reply.content!r}"
         raise ReplyError(message, hint="Leave stop out")

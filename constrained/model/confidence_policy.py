@@ -1,9 +1,6 @@
-"""ConfidencePolicy: how a run treats calls that the model is not sure of.
-
-Either `approve` is asked about the call, or the turn is discarded before anything is executed, and
-generated again without calls: as a question to the user, or as an answer. The mask enforces that.
-The prompt stays the same, so it remains in the cache.
-"""
+"""How a run treats calls that the model is not sure of. Either `approve` is asked, or the turn is
+discarded before anything is executed, and generated again without calls: as a question to the user,
+or as an answer, from the same cached prompt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +45,6 @@ class ConfidencePolicy:
         return least is not None and found is not None and found.lowest >= least
 
     def find_unsure(self, reply: Reply) -> tuple[ToolCall, ...]:
-        """Returns the calls for which the turn is taken back."""
         if self.unsure is Unsure.APPROVE:
             return ()
         return tuple(call for call in reply.calls if not self.is_sure(call))
@@ -95,7 +91,6 @@ def read_confidence_policy(
 
 
 def check_confidence(least: Any) -> float | None:
-    """Checks a value of `min_confidence`, and returns it."""
     is_number = isinstance(least, int | float) and not isinstance(least, bool)
     if least is not None and not (is_number and 0 <= least <= 1):
         raise RequestError(f"it is {least!r}, must be from 0 to 1", where="/min_confidence")

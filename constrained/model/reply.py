@@ -145,10 +145,7 @@ class Reply:
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
 
     def message(self) -> dict[str, Json]:
-        """Returns the turn as a message in OpenAI's form, to append to the conversation.
-
-        The arguments of calls are objects, not JSON text.
-        """
+        """Returns the turn as a message in OpenAI's form, with arguments as objects."""
         message: dict[str, Json] = {"role": "assistant", "content": self.content}
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
@@ -179,8 +176,7 @@ def _shorten(value: object) -> str:
 
 
 def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
-    """Makes the reply of a finished generation. ReplyError: a call or an answer does not fit a
-    keyword that the mask cannot enforce."""
+    """Makes the reply; ReplyError: a value does not fit what the mask cannot enforce."""
     read = collect(generation.events)
     calls = _mark(read.calls, generation, turn)
     for call in calls:
@@ -209,7 +205,6 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
 
 
 def add_trace(reply: Reply, trace: TurnTrace) -> Reply:
-    """Adds the trace to a reply, and how sure the model was of the reply and its calls."""
     measured = measure_confidence(trace.tokens, trace.places)
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.calls):
@@ -275,8 +270,6 @@ class TurnCallIds:
     def name_calls(
         self, sink: Callable[[Sequence[StreamEvent]], None]
     ) -> Callable[[Sequence[StreamEvent]], None]:
-        """Wraps a sink: the calls among its events get their ids."""
-
         def send(events: Sequence[StreamEvent]) -> None:
             named: list[StreamEvent] = []
             for event in events:

@@ -1,13 +1,15 @@
 """Requests compiled, and compiled turns decoded: the two steps of a call, each alone."""
 
+import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn, Self, TypeVar, Unpack
+from typing import NoReturn, Protocol, Self, TypeVar, Unpack
 
+from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, FailedTurn, Finish, Generation, Request
@@ -21,23 +23,25 @@ from constrained.decode.schedule.streams import (
     Stream,
     Wanted,
     arun,
+    check_demand,
     run,
     then,
+    then_start,
 )
-from constrained.decode.schedule.workers import Order
+from constrained.decode.schedule.workers import Order, Workers
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError, ReplyError
-from constrained.limits.deadline import Clock, Deadline, set_deadline
+from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
+from constrained.limits.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.model.call_options import (
+    TRACED,
     CallOptions,
     CompiledTurnOptions,
     read_call_options,
 )
-from constrained.model.chosen_turn import check_choice, generate_chosen
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.compiler import Compiler, RawOptions
-from constrained.model.compile_queue import CompileQueue
+from constrained.model.confidence_policy import take_back
 from constrained.model.reply import Reply, has_own_ids, make_reply
 from constrained.model.trace.turn_trace import make_trace
 from constrained.prompt.job import Job
@@ -47,6 +51,103 @@ from grammars.turn import Answer
 from grammars.wire.format import Format
 
 T = TypeVar("T")
+
+
+class CompileQueue:
+    """The threads of a model that read and compile requests; all are over by `end`."""
+
+    def __init__(self, max_waiting: int, clock: Clock):
+        self.workers = Workers("compile", max_waiting)
+        self.clock = clock
+        self.end: Deadline | None = None
+
+    def prepare(
+        self,
+        work: Callable[[], T],
+        timeout: float | None = None,
+        client: Hashable = None,
+        *,
+        is_known: bool,
+    ) -> Callable[[Wanted], Future[T]]:
+        """Returns a function that queues work; its `timeout` in seconds runs from now on."""
+        check_timeout(timeout)
+        deadline = set_deadline(timeout, self.clock)
+
+        def start(is_wanted: Wanted) -> Future[T]:
+            order = self.order(client, is_wanted, deadline, is_known=is_known)
+            return self.workers.submit(work, order)
+
+        return start
+
+    def order(
+        self, client: Hashable, is_wanted: Wanted, deadline: Deadline | None, *, is_known: bool
+    ) -> Order:
+        return Order(client, is_known=is_known, check=partial(self._check, is_wanted, deadline))
+
+    def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
+        check_demand(is_wanted, deadline, self.clock)
+        if self.end and self.end.is_over(self.clock()):
+            raise self.end.fail_draining()
+
+    def when_idle(self, free: Callable[[], None], *, is_idle: bool) -> None:
+        """Frees the model: at once, or when the last thread has ended."""
+        if is_idle:
+            free()
+            return
+
+        def wait() -> None:
+            self.workers.wait()
+            free()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+class Launch(Protocol):
+    def __call__(
+        self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
+    ) -> Future[Reply]: ...
+
+
+def _generate_chosen(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    """Generates a turn, and another one in its place if the options ask for it."""
+    if options.min_confidence is None:
+        return launch(turn, sink, options=options)
+    measured = replace(options, decode=replace(options.decode, trace=TRACED))
+    if options.instead is None:
+        reply = launch(turn, sink, options=measured)
+    else:
+        reply = _generate_sure(launch, turn, sink, measured)
+    return reply if options.decode.trace else then(reply, partial(replace, trace=None))
+
+
+def _generate_sure(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    """Generates a turn, and another one in its place if the model was not sure of a call. Events
+    wait until the reply is known, because those that were sent cannot be taken back."""
+    instead = options.instead
+    assert instead is not None
+    held: list[StreamEvent] = []
+
+    def hold(events: Sequence[StreamEvent]) -> None:
+        progress = [event for event in events if isinstance(event, ProgressMade)]
+        held.extend(event for event in events if not isinstance(event, ProgressMade))
+        if progress:
+            sink(progress)
+
+    def choose(first: Reply) -> Future[Reply]:
+        unsure = options.confidence_policy.find_unsure(first)
+        if unsure:
+            second = launch(instead, sink, options=options)
+            return then(second, lambda reply: take_back(unsure, first, reply))
+        sink(held)
+        chosen = Future[Reply]()
+        chosen.set_result(first)
+        return chosen
+
+    return then_start(launch(turn, hold, options=options), choose)
 
 
 class TurnModel:
@@ -131,19 +232,6 @@ class TurnModel:
         work = partial(self.compiler.compile_text, prompt, answer, **options)
         return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
 
-    async def acompile_text(
-        self,
-        prompt: str | Sequence[int],
-        answer: Answer | None = None,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        **options: Unpack[RawOptions],
-    ) -> CompiledTurn:
-        """Like `compile_text`, for asyncio."""
-        work = partial(self.compiler.compile_text, prompt, answer, **options)
-        return await arun(self.queue.prepare(work, timeout, client, is_known=answer is None))
-
     def complete(
         self,
         turns: Sequence[CompiledTurn],
@@ -201,8 +289,10 @@ class TurnModel:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
             return then(generation, partial(_finish, self.compiler, turn, options))
 
-        check_choice(options, self.engine)
-        return generate_chosen(launch, turn, sink, options)
+        if options.min_confidence is not None and isinstance(self.engine, TurnEngine):
+            message = "a remote engine does not report how likely its tokens are"
+            raise RequestError(message, where="/min_confidence", hint="Leave it out")
+        return _generate_chosen(launch, turn, sink, options)
 
     def decode(
         self,
@@ -248,9 +338,8 @@ class TurnModel:
         self._runner.drain(self.queue.end)
 
     def close(self) -> None:
-        """Ends running and waiting requests with a `ModelError`, and frees the model: at once, or
-        when the last thread that uses it has ended a long call into a library. A second call does
-        nothing."""
+        """Ends running and waiting requests with a `ModelError`, and frees the model when the last
+        thread that uses it has ended. A second call does nothing."""
         self.drain(0)
         is_idle = self.queue.workers.close()
         try:

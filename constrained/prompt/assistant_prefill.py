@@ -17,8 +17,6 @@ from constrained.prompt.template.chat_template import ChatTemplate
 
 @dataclass(frozen=True)
 class AssistantPrefill:
-    """A message of the assistant that a turn continues."""
-
     content: str = ""
     reasoning: str = ""
     content_pointer: str = ""

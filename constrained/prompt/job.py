@@ -33,8 +33,6 @@ of times if the tool is marked as repeatable."""
 
 @dataclass(frozen=True)
 class CallLimits:
-    """The limits of one turn."""
-
     calls: int | None = None
     identical: int | None = None
     repeatable: frozenset[str] = frozenset()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from constrained.errors import TemplateError
 
@@ -27,17 +27,10 @@ def copy_json(value: Any) -> Any:
 
 
 def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Copies a conversation (OpenAI chat form) into the form that rendering starts from.
-
-    Developer messages become system messages; arguments that are the JSON text of an object
-    become that object, and those that are missing, null or such a word an empty one; missing
-    content becomes "", but next to tool calls None. Parts that are no text become a note, see
-    `find_noted`.
-
-    Raises:
-        TemplateError: not a list, empty, a message that is no object or has no role, or calls that
-            are no list.
-    """
+    """Copies a conversation (OpenAI chat form) into the form that rendering starts from: no
+    developer messages; arguments are objects where they are JSON text of one or empty; missing
+    content is "", but next to tool calls None. Parts that are no text become a note, see
+    `find_noted`. TemplateError: it is no conversation."""
     if isinstance(messages, str) or not isinstance(messages, Sequence):
         raise TemplateError("messages are not an array", where="/messages", hint=_FORM)
     if not messages:
@@ -166,7 +159,6 @@ def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
 
 
 def is_text_parts(content: Any) -> bool:
-    """Returns whether it is OpenAI's list of content parts, all of them text."""
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
         for part in content
@@ -207,36 +199,36 @@ def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(id for id in ids if isinstance(id, str))
 
 
-def write_messages(
-    messages: list[dict[str, Any]],
-    *,
-    empty: str | None,
-    as_text: bool,
-    joined: bool,
-    named: bool,
-    blank: str,
-) -> list[Any]:
-    """Copies normal messages.
+class MessageSpelling(NamedTuple):
+    """How messages in normal form are written for a template.
 
     Args:
-        empty: replaces the content None.
         blank: the content of an assistant message with neither content nor calls.
+        named: reasoning gets the names that templates read, as in transformers.
+        empty: replaces the content None.
         as_text: arguments are the JSON text of an object.
         joined: parts of text become one text, a line each, as in llama.cpp; few templates support
             parts.
-        named: reasoning gets the names that templates read, as in transformers.
     """
-    written = copy_json(messages)
-    if named:
-        written = [_name_reasoning(message) for message in written]
-    for message in written:
-        if is_silent(message):
-            message["content"] = blank
-        if message["content"] is None:
-            message["content"] = empty
-        if joined:
-            message["content"] = join_text_parts(message["content"])
-        for function in _functions(message):
-            if as_text and isinstance(function["arguments"], dict):
-                function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
-    return written
+
+    blank: str = ""
+    named: bool = False
+    empty: str | None = ""
+    as_text: bool = False
+    joined: bool = False
+
+    def write(self, messages: list[dict[str, Any]]) -> list[Any]:
+        written = copy_json(messages)
+        if self.named:
+            written = [_name_reasoning(message) for message in written]
+        for message in written:
+            if is_silent(message):
+                message["content"] = self.blank
+            if message["content"] is None:
+                message["content"] = self.empty
+            if self.joined:
+                message["content"] = join_text_parts(message["content"])
+            for function in _functions(message):
+                if self.as_text and isinstance(function["arguments"], dict):
+                    function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+        return written

@@ -1,12 +1,8 @@
-"""Finds which cached turn a prompt can reuse, and the text that comes after that turn.
-
-The prompt then consists of the tokens that the model has seen, and the tokens of the new text. For
-that, only the end of the turn in the rendered prompt has to be known. To find it, the conversation
-is rendered again, with one private-use character in the turn and one in the next message. The turn
-ends at the first end marker between the two, or else after the last text of the format. Which
-reasoning the template writes is found in the same way. A turn is not reused if the template now
-writes another text before it than the one that the turn answered.
-"""
+"""Finds which cached turn a prompt can reuse, and the text after it. For that, the end of the turn
+in the prompt has to be known: the conversation is rendered again, with a private-use character in
+the turn and one in the next message. The turn ends at the first end marker between them, or after
+the last text of the format. Which reasoning the template writes is found in the same way. A turn is
+not reused if the template now writes another text before it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,8 +33,8 @@ class Missed(StrEnum):
 
 @dataclass(frozen=True)
 class Reusable:
-    """A prompt that begins with tokens of the turn cache: the last turn that is reused (all before
-    it are, too), the text after it, and the messages whose reasoning is in the prompt."""
+    """A prompt that begins with tokens of the turn cache, up to the last turn that is reused, and
+    the messages whose reasoning is in it."""
 
     turn: CachedTurn
     rest: Prompt
@@ -47,8 +43,6 @@ class Reusable:
 
 @dataclass(frozen=True)
 class RenderedHistory:
-    """A conversation, and the prompt that the template makes of it."""
-
     history: History
     prompt: Prompt
     write: Write
@@ -126,7 +120,6 @@ def _drop_reasoning(message: dict[str, Any]) -> None:
 
 
 def _allow_reasoning(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
-    """Indexes of the messages whose reasoning may be in the prompt."""
     if recall is Recall.KEEP:
         return frozenset(history.reasoning)
     users = [i for i, message in enumerate(history.messages) if message["role"] == "user"]

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.errors import RequestError, check_count
+from constrained.errors import RequestError, check_count, make_overflow
 from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
     CacheBreakpoints,
@@ -15,7 +15,6 @@ from constrained.prompt.cache_breakpoints import (
     TokenizedPrompt,
 )
 from constrained.prompt.cache_scope import COMMON
-from constrained.prompt.encoding import check_text, encode_pieces, encode_prompt
 from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.job import Job, Recall
 from constrained.prompt.messages import check_parts, copy_json, normalise
@@ -44,10 +43,41 @@ TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</to
 are none."""
 
 
+def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:
+    """Raises ContextError if a text is too long to fit into the context. Tokenising millions of
+    characters would take minutes. None: there is no limit."""
+    if context_length is None:
+        return
+    size = len(text.encode(errors="surrogatepass"))
+    if size > context_length * vocabulary.longest:
+        least = size // vocabulary.longest
+        problem = f"your messages resulted in {least} tokens or more ({size} bytes)"
+        raise make_overflow(context_length, problem, least)
+
+
+def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
+    """Encodes a prompt; adds BOS if the model needs one. RequestError: a lone surrogate."""
+    tokens = encode_pieces(prompt, vocabulary)
+    bos = vocabulary.bos
+    if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
+        tokens.insert(0, bos)
+    return tuple(tokens)
+
+
+def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = False) -> list[int]:
+    tokens: list[int] = []
+    try:
+        for piece in prompt.pieces:
+            tokens += vocabulary.encode_special(piece, inside=inside)
+            inside = True  # SentencePiece adds no space before text that continues other text
+    except UnicodeEncodeError as e:
+        hint = "Replace it in the messages or tools"
+        raise RequestError("the prompt has a lone surrogate", hint=hint) from e
+    return tokens
+
+
 @dataclass(frozen=True)
 class Reuse:
-    """What a prompt reuses of the turns that the model has generated."""
-
     turn: CachedTurn | None = None
     tokens: int = 0
     missed: Missed | None = None
@@ -160,7 +190,7 @@ class Prompts:
             context.key,
             history.messages,
             tokens=tokens,
-            encode=partial(self._encode_plain, context),
+            encode=lambda messages: encode_prompt(context.write(messages), self._vocabulary),
         )
         write = partial(context.write, opened=False)
         positions = tokenized.find_breakpoints(job.breakpoints, history.messages, write)
@@ -204,9 +234,8 @@ class Prompts:
     def keep(
         self, prompt: ComposedPrompt, tokens: Sequence[int], message: Mapping[str, Any]
     ) -> None:
-        """Caches the turn that was generated from a prompt: `tokens` without the end of the turn,
-        `message` in OpenAI form with arguments as objects. Does nothing if the prompt is no
-        conversation."""
+        """Caches the turn that a prompt got, without its end and with arguments as objects, unless
+        the prompt is no conversation."""
         if not prompt.key:
             return
         turn = CachedTurn(
@@ -248,9 +277,6 @@ class Prompts:
         reused = found.turn.all_tokens
         reuse = Reuse(turn=found.turn, tokens=len(reused), reasoning=found.reasoning)
         return (*reused, *rest), reuse
-
-    def _encode_plain(self, context: _RenderContext, messages: Messages) -> tuple[int, ...]:
-        return encode_prompt(context.write(messages), self._vocabulary)
 
     @cached_property
     def _ends(self) -> frozenset[str]:

@@ -60,25 +60,15 @@ def find_text_ends(
 
 @dataclass(frozen=True)
 class TurnBoundaries:
-    """Finds the ends of turns in rendered prompts."""
-
     format: Format
     ends: Collection[str]
 
     def is_front_kept(self, opened: str, whole: str) -> bool:
-        """Returns whether the text before a turn is still the text that the turn answered.
-
-        Some templates write tools (Mistral) or instructions (Command R) before the last message. If
-        such a turn was reused, the prompt would have them twice.
-
-        Differences in reasoning blocks and tags at the end of the text are ignored: templates write
-        them differently for earlier turns (DeepSeek R1, after results). Other differences count:
-        Apertus leaves a list of results open if a turn follows it.
-
-        Args:
-            opened: the rendered conversation up to the turn, with the generation prompt.
-            whole: the rendered conversation with the turn and all that follows it.
-        """
+        """Returns whether the text before a turn, up to the generation prompt, is still the one
+        that the turn answered. Some templates write tools (Mistral) or instructions (Command R)
+        before the last message; the prompt would have them twice. Reasoning blocks and tags at the
+        end may differ for earlier turns (DeepSeek R1, after results), but nothing else: Apertus
+        leaves a list of results open if a turn follows."""
         block = self.format.reasoning
         tags: tuple[str, ...] = ()
         if block:

@@ -1,13 +1,8 @@
-"""Caches generated turns as tokens, to reuse them when a conversation brings one back.
-
-A client does not send back exactly the generated text: it drops reasoning and spells arguments in
-another way, and the template has its own form of the turn. Tokenised again, the turn would be new
-to the KV cache. So turns are kept as tokens, after the tokens of the prompt that they answered.
-
-A turn is found by everything that came before it (the tools, each message, and which cached turns
-those were) and by its visible text. An edited turn is never found, nor is a turn after another
-history, even if the ids of calls are the same.
-"""
+"""Caches generated turns as tokens, to reuse them when a conversation brings one back. A client
+drops reasoning and spells arguments in another way, and the template has its own form: tokenised
+again, the turn would be new to the KV cache. A turn is found by all that came before it (tools,
+messages, cached turns) and by its visible text. An edited turn is never found, nor is a turn after
+another history."""
 
 import hashlib
 import json
@@ -23,7 +18,7 @@ from typing import Any, Protocol
 
 from constrained.prompt.messages import (
     REASONING_NAMES,
-    is_text_parts,
+    join_text_parts,
     read_reasoning,
 )
 from grammars.limits.byte_cache import CacheLimit, CacheSize, measure_bytes
@@ -83,9 +78,10 @@ class CachedTurn:
     shown_reasoning: frozenset[int] = frozenset()
     key: bytes = b""
 
-    @property
+    @cached_property
     def size(self) -> int:
-        return len(self.added) + len(self.tokens) + OVERHEAD + self._message_size
+        message = measure_bytes(self.message) // TOKEN_BYTES
+        return len(self.added) + len(self.tokens) + OVERHEAD + message
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
@@ -98,10 +94,6 @@ class CachedTurn:
     @property
     def reasoning(self) -> str:
         return _strip(read_reasoning(self.message))
-
-    @cached_property
-    def _message_size(self) -> int:
-        return measure_bytes(self.message) // TOKEN_BYTES
 
     @cached_property
     def name(self) -> bytes:
@@ -135,9 +127,7 @@ def _strip(text: Any) -> str:
 
 
 def _read_text(message: Mapping[str, Any]) -> Any:
-    content: Any = message.get("content") or ""
-    if is_text_parts(content):
-        content = "\n".join(part["text"] for part in content)
+    content: Any = join_text_parts(message.get("content") or "")
     if isinstance(content, str):
         return content.strip()
     return content
@@ -212,13 +202,9 @@ class PackedTurn:
 class TurnStore(Protocol):
     """Turns that several processes share. For several threads."""
 
-    def find(self, key: bytes) -> Iterable[PackedTurn]:
-        """Returns the turns that answered what the key names, the oldest first."""
-        ...
+    def find(self, key: bytes) -> Iterable[PackedTurn]: ...
 
-    def keep(self, key: bytes, turn: PackedTurn) -> None:
-        """Stores a turn under a key."""
-        ...
+    def keep(self, key: bytes, turn: PackedTurn) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -324,7 +310,6 @@ class TurnCache:
                     self._kept.move_to_end(key)
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
-        """Caches the turn that answered the conversation of this key."""
         turn = self._put(key, turn)
         if self.shared is None:
             return

@@ -1,8 +1,5 @@
-"""Compiles a job to a turn: prompt tokens, grammar, matcher and parser.
-
-`Compiler.compile` reads the tools, renders the prompt and builds the grammar that starts where the
-prompt ends. `grammar_compiler` has the part between grammar and matcher.
-"""
+"""Compiles a job to a turn: reads the tools, renders the prompt and builds the grammar that starts
+where the prompt ends. `grammar_compiler` has the part between grammar and matcher."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -23,7 +20,6 @@ from constrained.model.compile.grammar_compiler import (
 from constrained.model.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
 from constrained.prompt.assistant_prefill import AssistantPrefill, read_prefill
 from constrained.prompt.cache_scope import name_scope
-from constrained.prompt.encoding import check_text
 from constrained.prompt.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
 from constrained.prompt.format_selection.selection import SelectedFormat, end_turns, select_format
 from constrained.prompt.job import (
@@ -35,7 +31,7 @@ from constrained.prompt.job import (
     check_job,
 )
 from constrained.prompt.messages import read_call_ids
-from constrained.prompt.prompts import TEXT, Prompts
+from constrained.prompt.prompts import TEXT, Prompts, check_text
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.environment import freeze
 from constrained.prompt.template.rendering import REQUEST_SECONDS, limit_renderings
@@ -56,8 +52,6 @@ MAX_STEPS = 400_000
 
 
 class RawOptions(TypedDict, total=False):
-    """Options of a raw prompt, as in `Job`."""
-
     cache_salt: str | None
     cache_prompt: bool
     max_repetition: int | None
@@ -68,12 +62,8 @@ class Compiler:
 
     Args:
         tool_template: the template for jobs with tools; None: `template`.
-        tool_format: the wire format of calls; None: the one that the template teaches.
         remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
         context_length: in tokens; a prompt that fills it is refused. None: any length.
-
-    Raises:
-        TemplateError, RequestError: a template is broken, or cannot teach the format.
     """
 
     def __init__(
@@ -122,18 +112,11 @@ class Compiler:
         return self._grammars.usual.tokenizer
 
     def compile(self, job: Job) -> CompiledTurn:
-        """Renders the prompt, then builds the grammar that starts where the prompt ends.
-
-        A tool that the grammar cannot enforce is left out, see `read_offer`.
-
-        Raises:
-            ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
-            TemplateError: the template refuses the messages.
-            GrammarError: llguidance refuses the grammar of all tools together; for that of a single
-                tool it is a SchemaError, which names the tool.
-            RequestError: a field of the job has a wrong value, or no turn can continue the prefill.
-            ContextError: the prompt, or the prefill, fills the context.
-        """
+        """Renders the prompt, then builds the grammar that starts where the prompt ends. A tool
+        that it cannot enforce is left out, see `read_offer`. GrammarError: llguidance refuses the
+        grammar of all tools together; ToolError, SchemaError, PolicyError: the tools, the choice or
+        the answer cannot be used; TemplateError, RequestError, ContextError: the messages, a field,
+        or their length."""
         check_job(job)
         # Not in the steps of the job: what it infers is kept for others.
         self._choose_formats(job).find(job.template_kwargs)
@@ -253,6 +236,9 @@ class Compiler:
             text_ends=text_ends,
             scope=job.grammar_scope,
         )
+        quoted = frozenset[str]()
+        if job.envelopes != Envelopes.OFF and not policy.requires_output:
+            quoted = find_quoted_tools(job.messages, [tool.name for tool in offer.tools])
         plan = TurnPlan(
             prompt=prompt,
             source=source,
@@ -263,7 +249,7 @@ class Compiler:
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             envelopes=Envelopes(job.envelopes),
-            quoted_tools=_find_quoted(job, policy, offer),
+            quoted_tools=quoted,
         )
         turn = replace(_begin(plan, grammars), refused=offer.refused)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
@@ -319,13 +305,6 @@ def _fit_policy(job: Job, offer: Offer) -> Policy:
     policy = offer.fit(policy)
     policy.select(offer.tools)
     return policy
-
-
-def _find_quoted(job: Job, policy: Policy, offer: Offer) -> frozenset[str]:
-    """Returns the tools that the data of the conversation calls, if that matters."""
-    if job.envelopes == Envelopes.OFF or policy.requires_output:
-        return frozenset()
-    return find_quoted_tools(job.messages, [tool.name for tool in offer.tools])
 
 
 def _read_call_limits(job: Job, offer: Offer) -> CallLimits:

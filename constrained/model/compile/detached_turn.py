@@ -1,9 +1,6 @@
-"""A compiled turn in a form that can be sent to another process, which decodes it.
-
-The other process has the same model, and needs the tokens of the prompt, but not its text. Tools
-and grammar are the same for all turns of a conversation. So they are sent as one named piece, which
-the other process need not read again.
-"""
+"""A compiled turn in a form that can be sent to another process with the same model, without the
+text of its prompt. Tools and grammar, the same for all turns of a conversation, are a named piece,
+which is read once."""
 
 import hashlib
 import pickle

@@ -108,8 +108,6 @@ class GrammarCache:
 
 
 class RefusedToolError(Exception):
-    """The grammar cannot enforce one of the tools."""
-
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
         super().__init__(str(refusal))
@@ -247,7 +245,6 @@ class GrammarCompiler:
         raise RequestError(message, where=where, hint=hint)
 
     def _check_answer(self, source: GrammarSource) -> None:
-        """Raises an error if the answer cannot be enforced, even without the tools."""
         answer = source.policy.answer
         if answer is None:
             return
@@ -261,7 +258,6 @@ class GrammarCompiler:
             raise GrammarError(f"the answer: {error.message}", where=where, hint=hint) from error
 
     def _check_tool(self, source: GrammarSource, offered: Offered) -> None:
-        """Raises an error if this tool cannot be enforced, even without the others."""
         tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
         alone = replace(source, tools=(tool,), policy=policy)
         try:
@@ -294,15 +290,14 @@ class FormatGrammars:
         with self._lock:
             found = self._own.get(format.texts)
             if found is None:
-                found = self._make(format.texts)
+                texts = (*self._texts, *format.texts)
+                found = GrammarCompiler(self._vocabulary, texts, self._context_length)
+                if found.markers == self.usual.markers:
+                    found = self.usual
                 self._own[format.texts] = found
                 if len(self._own) > MAX_OWN_GRAMMARS:
                     self._own.popitem(last=False)
             return found
-
-    def _make(self, texts: tuple[str, ...]) -> GrammarCompiler:
-        made = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
-        return self.usual if made.markers == self.usual.markers else made
 
     def measure_caches(self) -> dict[str, CacheSize]:
         sizes: dict[str, CacheSize] = {}

@@ -1,9 +1,6 @@
-"""Turns that continue an assistant prefill: adds its text as tokens after the prompt.
-
-The text is written in the wire format: reasoning is in its block, which is closed if content
-follows. The prefill is data: none of it becomes a marker. A text that the parser would read as
-something else, or that the grammar does not allow, is refused.
-"""
+"""Turns that continue an assistant prefill: adds its text, in the wire format, as tokens after the
+prompt. It is data: none of it becomes a marker. A text that the parser would read as something
+else, or that the grammar does not allow, is refused."""
 
 import re
 from codecs import getincrementaldecoder
@@ -28,8 +25,6 @@ _CONTENT, _REASONING = "\ue000", "\ue001"  # placeholders for the texts in the r
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the prefill; `is_data`: it is text of the client."""
-
     text: str
     tokens: tuple[int, ...]
     is_data: bool

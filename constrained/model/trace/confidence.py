@@ -1,10 +1,7 @@
-"""The confidence of calls: the probability of the least likely choice in each of them.
-
-Only tokens count that the sampler chose among several allowed ones, with their probabilities among
-these: forced tokens say nothing about the model. Longer tokens that spell the same text are no
-alternative, so their probabilities are added. The confidence is the minimum, not the product: a
-long text has more choices, but is not less certain for that.
-"""
+"""The confidence of calls: the probability of the least likely choice in each. Only tokens count
+that the sampler chose among several: forced ones say nothing about the model. Probabilities of
+longer tokens that spell the same text are added. It is the minimum, not the product: a long text is
+not less certain for its choices."""
 
 import math
 from collections.abc import Sequence
@@ -96,8 +93,8 @@ def measure_call_probability(
 
 
 def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
-    """Returns the probability of a token among those that were allowed, if there was a choice; with
-    that of longer ones that spell the same as it and the tokens after it."""
+    """Returns the probability of a token among the allowed ones, with longer ones of the same
+    text."""
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0
     text = b"".join(one.text for one in following if not one.is_discarded)

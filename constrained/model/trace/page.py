@@ -10,7 +10,6 @@ PLACEHOLDER = "/*TRACES*/[]"
 
 
 def write_page(traces: Sequence[Json]) -> str:
-    """Returns the page that shows these traces, which are as `TurnTrace.to_json` writes them."""
     # Inside of a script, only "</script" and "<!--" mean something: no "<" is left.
     data = json.dumps(traces, ensure_ascii=True).replace("<", "\\u003c")
     return read_page().replace(PLACEHOLDER, data)

@@ -26,7 +26,7 @@ FAILED = "error"
 
 @dataclass(frozen=True, repr=False)
 class TurnTrace:
-    """What decided about each token of a turn."""
+    """What decided about each token of a turn, including discarded ones."""
 
     turn: CompiledTurn = field(compare=False)
     finish: str

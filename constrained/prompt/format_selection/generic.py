@@ -1,9 +1,5 @@
-"""Adds tools to chat templates that do not support them, or not fully: instructions describe the
-tools, and calls and results of the history are written as plain text.
-
-The instructions teach one wire format. `grammars.parse.render` writes their example and the calls
-of the history, so the prompt teaches what the grammar enforces.
-"""
+"""Adds tools to chat templates that do not support them, or not fully: instructions teach one wire
+format, and calls and results of the history are written as text in it."""
 
 import json
 import re
@@ -16,7 +12,7 @@ from typing import Any, Self
 from constrained.errors import TemplateError
 from constrained.prompt.messages import (
     REASONING_NAMES,
-    is_text_parts,
+    join_text_parts,
     normalise,
     read_function,
 )
@@ -72,8 +68,6 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a chat template writes itself."""
-
     tools: bool = False
     calls: bool = False
     results: bool = False
@@ -109,14 +103,10 @@ INSTRUCTIONS = Instructions()
 
 class GenericTemplate(ChatTemplate):
     """A chat template that writes tools, calls or results as plain text, for one that cannot.
-
-    The instructions are added to the end of the system message. If the template has no system role,
-    they and the system message are put before the first user message. Calls become text of their
-    message, and the results after a message become one user message.
-
-    If the format has no reasoning block, reasoning of the history is left out: the template would
-    write it in a form that the parser reads as content.
-    """
+    Instructions end the system message, or come before the first user message if there is no system
+    role. Results after a message become one user message. If the format has no reasoning block,
+    reasoning is left out: the template would write it in a form that the parser reads as
+    content."""
 
     def __init__(
         self,
@@ -147,7 +137,9 @@ class GenericTemplate(ChatTemplate):
         with self.failures():
             plain = normalise(messages)
             if self.format.reasoning is None:
-                plain = list(map(_leave_out_thought, plain))
+                for message in plain:  # a copy
+                    for name in REASONING_NAMES:
+                        message.pop(name, None)
             if not self._abilities.calls:
                 plain = _write_calls(plain, self.format)
             if not self._abilities.results:
@@ -157,7 +149,12 @@ class GenericTemplate(ChatTemplate):
                 plain, tools, add_generation_prompt=add_generation_prompt, **kwargs
             )
         with self.failures():
-            instructions = self._instruct(tools) if tools else ""
+            instructions = ""
+            if tools:
+                writes_results = self._abilities.results
+                instructions = self._instructions.write(
+                    tools, self.format, writes_results=writes_results
+                )
         if instructions:
             plain = _put_into_system_message(plain, instructions)
         text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
@@ -167,12 +164,10 @@ class GenericTemplate(ChatTemplate):
         raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
 
     def without_forms(self) -> Self:
-        """Returns this template: its instructions have to arrive."""
         return self
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        """As in `ChatTemplate`; calls that are written here have any arguments."""
         return not self._abilities.calls or super().writes_text_arguments
 
     @property
@@ -185,9 +180,6 @@ class GenericTemplate(ChatTemplate):
         if self._abilities.tools:
             return ()
         return tuple(dict.fromkeys(_TAG.findall(self._instructions.text)))
-
-    def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        return self._instructions.write(tools, self.format, writes_results=self._abilities.results)
 
 
 def let_quote_result(format: Format) -> Format:
@@ -205,7 +197,6 @@ def write_example(format: Format, count: int = 1) -> str:
 
 
 def describe_several(format: Format) -> str:
-    """Returns the instruction about several calls, and about text before a call."""
     if not format.single and (format.opening or format.closing or format.between.strip()):
         return f"{_SEVERAL}in this form:\n{write_example(format, 2)}\n"
     instruction = f"{_SEVERAL}one after the other."
@@ -214,10 +205,6 @@ def describe_several(format: Format) -> str:
     if format.bare:
         instruction += " A call stands alone, without any other text."
     return instruction
-
-
-def _leave_out_thought(message: Message) -> Message:
-    return {name: value for name, value in message.items() if name not in REASONING_NAMES}
 
 
 def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
@@ -279,9 +266,7 @@ def _refuse(format: Format, error: Exception, where: str) -> TemplateError:
 
 def read_content(message: Mapping[str, Any], where: str) -> str:
     """Returns the text of a message; TemplateError: its content is not text."""
-    content = message["content"]
-    if is_text_parts(content):
-        return "\n".join(part["text"] for part in content)
+    content = join_text_parts(message["content"])
     if not isinstance(content, str | None):
         hint = "Give it as text; this chat template accepts nothing else"
         text = f"content of role {message['role']} is not text"
@@ -312,7 +297,6 @@ def _write_results(messages: list[Message]) -> list[Message]:
 
 
 def _put_into_system_message(messages: list[Message], instructions: str) -> list[Message]:
-    """Joins the system messages at the beginning, and adds the instructions at the end."""
     head = list(takewhile(lambda message: message["role"] == "system", messages))
     texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
     content = "\n\n".join(filter(None, [*texts, instructions]))

@@ -1,5 +1,5 @@
-"""Selects the wire format by what a request gives to the template (`chat_template_kwargs`): a
-template may write other calls, or open another reasoning block, if a variable has another value."""
+"""Selects the wire format by `chat_template_kwargs`: templates may write other calls, or open
+another reasoning block, if a variable has another value."""
 
 import re
 import threading
@@ -61,7 +61,6 @@ class FormatByKwargs:
         return found
 
     def knows(self, kwargs: Mapping[str, Any]) -> bool:
-        """Returns whether the selection for these variables need not be inferred."""
         key = self._name(kwargs)
         return key is None or key in self._kept
 

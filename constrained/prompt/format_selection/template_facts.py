@@ -45,8 +45,6 @@ class TurnStyle:
 
 
 class TemplateFacts:
-    """Facts of a chat template, found by rendering probes; each when it is first needed."""
-
     def __init__(self, template: ChatTemplate):
         self._template = template.without_forms()
 

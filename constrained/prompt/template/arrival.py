@@ -1,9 +1,7 @@
-"""Whether all messages of a conversation arrive in a prompt: finds the forms in which a chat
-template writes them in their order, and refuses a conversation of which one is missing.
-
-The same conversation is rendered with words of its own in place of its texts: a message has arrived
-if its word has. Templates may write a text elsewhere, in another spelling, or without a part of it.
-"""
+"""Whether all messages of a conversation arrive in a prompt. It is rendered with words of its own
+in place of its texts: a message has arrived if its word has, since templates may write a text
+elsewhere, in another spelling, or in part. A conversation of which a message is missing is
+refused."""
 
 import itertools
 import json
@@ -71,13 +69,10 @@ def find_shape(messages: Messages) -> Shape:
 def _find_kind(message: Message, call: int | None) -> str:
     calls = message.get("tool_calls") or ()
     has_content = "content" if message["content"] else ""
-    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
+    ids = [message.get("tool_call_id")]
+    ids += [call.get("id") if isinstance(call, Mapping) else None for call in calls]
     words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
-    return " ".join(map(str, [*words, *sorted(ids)]))
-
-
-def _read_id(call: Any) -> Any:
-    return call.get("id") if isinstance(call, Mapping) else None
+    return " ".join(map(str, [*words, *sorted({*map(_find_id_kind, ids)})]))
 
 
 def _find_id_kind(id: Any) -> str:
@@ -114,19 +109,16 @@ def _list_texts(messages: Messages) -> Iterator[_Text]:
             path = ["tool_calls", j, "function", "arguments"]
             match call:
                 case {"function": {"arguments": dict() as arguments}}:
-                    key = _find_text_argument(arguments)
-                    yield _Text(arguments[key[0]] if key else "", i, path, key)
+                    texts = [key for key, value in arguments.items() if _is_word(value)]
+                    yield _Text(arguments[texts[0]] if texts else "", i, path, texts[:1])
                 case {"function": {"arguments": str() as arguments}}:
                     yield _Text(arguments, i, path)
                 case _:
                     pass
 
 
-def _find_text_argument(arguments: Mapping[str, Any]) -> Sequence[str]:
-    for key, value in arguments.items():
-        if isinstance(value, str) and value.strip():
-            return (key,)
-    return ()
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,6 @@ class Canaries:
 
 
 def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
-    """Returns the text of a prompt between the words of two messages."""
     last, first = _list_words(before)[-1:], _list_words(message)[:1]
     if not last or not first:
         return ""
@@ -161,7 +152,6 @@ def _list_words(data: Any) -> Sequence[str]:
 
 
 def write_canaries(messages: Messages) -> Canaries:
-    """Returns the same conversation with other texts. Content that is not text stays as it is."""
     return _write_words(messages, [*_list_texts(messages)])
 
 
@@ -320,7 +310,6 @@ class FormFinder:
         return "".join(self._find_header({}).split()[:1])
 
     def _find_header(self, kwargs: Mapping[str, Any]) -> str:
-        """Returns what the template writes where the turn of the model begins."""
         opened = self._write_question(kwargs=kwargs, opened=True)
         return opened.removeprefix(self._write_question(kwargs=kwargs))
 

@@ -11,12 +11,17 @@ from jinja2 import nodes
 
 from constrained.errors import AbandonedError, TemplateError
 from constrained.prompt.messages import (
+    MessageSpelling,
     copy_json,
     find_other_arguments,
     normalise,
-    write_messages,
 )
-from constrained.prompt.template.accepted_forms import PROBE_USER, AcceptedForms
+from constrained.prompt.template.accepted_forms import (
+    PROBE_USER,
+    AcceptedForms,
+    ToolPlace,
+    find_places,
+)
 from constrained.prompt.template.arrival import FormFinder
 from constrained.prompt.template.conversation_forms import FOR_REFUSALS, list_forms, write
 from constrained.prompt.template.environment import (
@@ -28,7 +33,6 @@ from constrained.prompt.template.environment import (
 )
 from constrained.prompt.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.prompt.template.simplify import simplify_tools
-from constrained.prompt.template.tool_places import ToolPlace, find_places
 from grammars.limits.byte_cache import MIB, keep_results, measure_bytes
 
 _PROBE_DATE = datetime(2026, 1, 1)
@@ -82,21 +86,18 @@ class ChatTemplate:
         return TEMPLATE_BYTES + measure_bytes(self.kwargs) if self.kwargs else self._bytes
 
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> "ChatTemplate":
-        """Returns the template of this source whose variables always have these values."""
         other = ChatTemplate(self.source, name=self.name, **self.tokens)
         other.kwargs = kwargs
         return other
 
     def without_kwargs(self) -> Self:
-        """Returns this template, to which each rendering gives the values of its variables."""
         other = copy(self)
         other.kwargs = {}
         vars(other).pop("_accepted", None)
         return other
 
     def with_forms(self) -> Self:
-        """Returns this template, which writes all messages of a conversation: those that it loses,
-        moves or refuses as they are get another form, see `conversation_forms`."""
+        """Returns this template with other forms of messages that it would lose or move."""
         other = copy(self)
         other._finder = FormFinder(self._render_in_order)
         return other
@@ -138,12 +139,10 @@ class ChatTemplate:
         return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Returns a conversation in the form that the source expects; here, OpenAI's."""
         return messages
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        """Whether arguments that are no object, such as cut ones, are in the prompt."""
         return self._accepted.writes_text_arguments
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -211,21 +210,14 @@ class ChatTemplate:
         kwargs = {**kwargs, **self.kwargs}
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
-            for form in self._accepted.list(normal, offer):
-                given = {"tools": form.tools, "add_generation_prompt": opened}
+            for shown, spelling in self._accepted.list(normal, offer):
+                given = {"tools": shown, "add_generation_prompt": opened}
                 try:
                     with self.failures():
                         variables = copy_json({**self._extras(), **kwargs, **given})
-                        written = write_messages(
-                            normal,
-                            empty=form.empty,
-                            as_text=form.as_text,
-                            joined=form.joined,
-                            named=form.named,
-                            blank=form.blank,
-                        )
-                        if form.tools and (place := self._find_tool_place(kwargs)):
-                            place.fill(form.tools, written, variables)
+                        written = spelling.write(normal)
+                        if shown and (place := self._find_tool_place(kwargs)):
+                            place.fill(shown, written, variables)
                         return self._renderer.render({**variables, "messages": written})
                 except TemplateLimitError:  # another form would take as long
                     raise
@@ -249,9 +241,7 @@ class ChatTemplate:
     def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
         variables = {**self._extras(), **self.kwargs}
         variables |= {"tools": None, "add_generation_prompt": False}
-        written = write_messages(
-            messages, empty=empty, as_text=False, joined=False, named=False, blank=""
-        )
+        written = MessageSpelling(empty=empty).write(messages)
         try:
             with self.failures():
                 return self._renderer.render({**variables, "messages": written})

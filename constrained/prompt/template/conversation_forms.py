@@ -8,6 +8,7 @@ that it is for. Which ones a template needs is found by rendering, see `ChatTemp
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Self
 
 from constrained.prompt.messages import is_text_parts, join_text_parts
@@ -98,16 +99,8 @@ def _add_user(messages: Messages) -> Messages:
     return [*messages[:count], {"role": "user", "content": ""}, *messages[count:]]
 
 
-def _add_questions(messages: Messages) -> Messages:
-    return _add_between(messages, "user", _are_answers)
-
-
 def _are_answers(before: Message, message: Message) -> bool:
     return before["role"] == message["role"] == "assistant"
-
-
-def _add_answers(messages: Messages) -> Messages:
-    return _add_between(messages, "assistant", _lacks_answer)
 
 
 def _lacks_answer(before: Message, message: Message) -> bool:
@@ -116,7 +109,7 @@ def _lacks_answer(before: Message, message: Message) -> bool:
 
 
 def _add_between(
-    messages: Messages, role: str, is_due: Callable[[Message, Message], bool]
+    role: str, is_due: Callable[[Message, Message], bool], messages: Messages
 ) -> Messages:
     written = [*messages[:1]]
     for before, message in itertools.pairwise(messages):
@@ -253,7 +246,10 @@ class ConversationForm(StrEnum):
         "messages of the user, and answers, that follow each other are one message",
         _join_turns,
     )
-    EMPTY_QUESTION = "an empty message of the user stands between two answers", _add_questions
+    EMPTY_QUESTION = (
+        "an empty message of the user stands between two answers",
+        partial(_add_between, "user", _are_answers),
+    )
     SYSTEM_AS_USER = (
         "later system messages are messages of the user, between <system> tags",
         _write_system_as_user,
@@ -264,7 +260,7 @@ class ConversationForm(StrEnum):
     )
     EMPTY_ANSWER = (
         "an empty answer comes before a message of the user that follows another message",
-        _add_answers,
+        partial(_add_between, "assistant", _lacks_answer),
     )
     SYSTEM_IN_USER = (
         "the system message begins the message of the user after it, or is one",

@@ -47,8 +47,6 @@ _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
 
 class TemplateFailure(NamedTuple):
-    """What went wrong in a template, its line (None: not known), and what to do."""
-
     text: str
     line: int | None
     hint: str
@@ -114,12 +112,10 @@ def tojson(
 
 
 def read_now() -> datetime:
-    """Returns the time that templates see as now; see `freeze`."""
     return _frozen.get() or datetime.now()
 
 
 def read_frozen() -> datetime | None:
-    """Returns the time that `freeze` has set; None: the clock is not frozen."""
     return _frozen.get()
 
 

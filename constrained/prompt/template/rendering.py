@@ -22,8 +22,6 @@ PROCESSES = KeptProcesses("constrained.prompt.template.rendering_process")
 
 
 class TemplateLimitError(TemplateError):
-    """A chat template takes more time or memory than is allowed."""
-
     def __init__(self, message: str):
         super().__init__(message, hint=_HINT)
 
@@ -35,8 +33,6 @@ class RenderingError(Exception):
 
 
 class _Allowance:
-    """The time that the renderings of some work have, and what has ended them."""
-
     def __init__(self, seconds: float, outer: "_Allowance | None"):
         self.seconds = self.left = seconds
         if outer is not None and outer.left < seconds:
@@ -74,8 +70,6 @@ def limit_renderings(seconds: float) -> Iterator[None]:
 
 
 class Renderer:
-    """A template that is rendered in another process."""
-
     def __init__(self, source: str):
         if len(source) > MAX_SOURCE:
             message = f"the template has {len(source):,} characters, the limit is {MAX_SOURCE:,}"

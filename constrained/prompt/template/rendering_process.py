@@ -21,8 +21,6 @@ MAX_KEPT = 1_000_000  # characters of the templates that stay compiled
 
 
 class CompiledTemplate(NamedTuple):
-    """A compiled template, the names that it reads, and the characters of its source."""
-
     variables: list[str]
     template: Template
     size: int

@@ -73,7 +73,6 @@ class _CallingTurn:
         return number
 
     def match_others(self, numbers: list[int | None]) -> None:
-        """Gives the results that are left the calls that are left, in order."""
         for place, number in zip(self.others, self._free, strict=False):
             numbers[place] = number
 

@@ -1,10 +1,7 @@
-"""Simplifies tools, step by step, for templates that fail on legal schemas.
-
-Some templates write schemas with a macro that knows few types: on `["string", "null"]`, Hermes 2
-Pro, Hermes 3 and Command R+ recurse without end. The template gets the first form that it can
-render. The steps that lose no information come first. Later forms say less than the schema; the
-grammar still enforces the whole schema.
-"""
+"""Simplifies tools, step by step, for templates that fail on legal schemas: on `["string",
+"null"]`, Hermes 2 Pro, Hermes 3 and Command R+ recurse without end. The steps that lose no
+information come first. Later forms say less than the schema; the grammar still enforces it
+whole."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +55,6 @@ def _each(change: Change) -> Change:
 
 
 def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
-    """Copies a schema and changes all of its nodes, the outer ones first."""
     if not isinstance(schema, Mapping):
         return schema
     node = dict(change(dict(schema)))
@@ -110,7 +106,6 @@ def _list_properties(node: Node) -> Node:
 
 
 def _one_type(node: Node) -> Node:
-    """Keeps only the first type that is not null."""
     types = node.get("type")
     if not isinstance(types, list):
         return node
@@ -179,7 +174,6 @@ def _find_branches(node: Node, key: str) -> list[Any]:
 
 
 def _describe_values(node: Node) -> Node:
-    """Moves enumerated values to the description."""
     values = node.get("enum")
     if "enum" not in node and "const" in node:
         values = [node["const"]]

@@ -224,8 +224,6 @@ def _list_removed_texts(tree: nodes.Template) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Markers:
-    """Finds the positions in texts that need a cut, for one set of markers."""
-
     first: re.Pattern[str]  # the first character of a marker
     starts: re.Pattern[str]  # the same, but only before the rest of a whole marker
     kept: re.Pattern[str]
@@ -281,10 +279,6 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(texts))) or "(?!)")
 
 
-def _generalise(step: str | int) -> str:
-    return "*" if isinstance(step, int) else step
-
-
 @dataclass(frozen=True)
 class _Guard:
     """Copies JSON data, and puts the character into each marker that needs a cut."""
@@ -300,21 +294,18 @@ class _Guard:
             return cut
         if isinstance(value, (list, tuple)):
             return [self.cut_data(item, (*path, i)) for i, item in enumerate(value)]
-        if tuple(map(_generalise, path)) in _VERBATIM:
-            return self._check(value, path)
-        return self.cut_text(value)
+        if tuple("*" if isinstance(step, int) else step for step in path) not in _VERBATIM:
+            return self.cut_text(value)
+        if isinstance(value, str) and self.markers.starts.search(value):
+            where = "/" + "/".join(map(str, path))
+            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
+        return value
 
     def cut_text(self, value: Any) -> Any:
         if not isinstance(value, str):
             return value
         cuts = [0, *sorted(self.markers.find_cuts(value)), len(value)]
         return self.character.join(value[start:end] for start, end in itertools.pairwise(cuts))
-
-    def _check(self, value: Any, path: Path) -> Any:
-        if isinstance(value, str) and self.markers.starts.search(value):
-            where = "/" + "/".join(map(str, path))
-            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
-        return value
 
 
 def _cut_messages(

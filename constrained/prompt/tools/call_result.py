@@ -38,6 +38,8 @@ class CallResult:
     """A call and its result.
 
     Args:
+        call: the call.
+        outcome: whether it was executed, and how that ended.
         content: the text that the model reads as the result.
         result: what the function returned; its JSON in a resumed run; None if it was not executed
             or failed.

@@ -1,8 +1,5 @@
-"""Tries whether a type takes what the mask of its schema writes, with a few values.
-
-What pydantic demands and a schema cannot say shows so when a tool is made, not when a model has
-written a call in vain.
-"""
+"""Tries whether a type takes what the mask of its schema writes, with a few values: when a tool is
+made, not when a model has written a call in vain."""
 
 import reprlib
 import textwrap

@@ -115,10 +115,16 @@ class FunctionTool:
     """A tool and the function that executes it.
 
     Args:
+        name: the name that the model sees.
+        parameters: JSON schema of the arguments.
+        description: the description that the model sees.
         function: the function, sync or async. None: you execute the calls.
         strict: if False, calls that fail a check are delivered with `call.valid` False. None: True.
         bind: converts JSON arguments into the positional and keyword arguments of the function;
             raises `CallError`.
+        read_only: see `ToolOptions`.
+        repeatable: see `ToolOptions`.
+        cost: see `ToolOptions`.
         isolation: limits of a separate process in which calls run; None: they run in this one.
     """
 
@@ -143,7 +149,11 @@ class FunctionTool:
         default is optional; one without annotation takes any JSON value.
 
         Args:
+            function: the callable.
             options: see `ToolOptions`; they replace what `@tool` or the function itself says.
+
+        Returns:
+            The tool.
 
         Raises:
             ToolError: the callable has no name, or a parameter that JSON cannot express.
@@ -152,8 +162,20 @@ class FunctionTool:
 
     @classmethod
     def from_model(cls, model: type, **options: Unpack[ToolOptions]) -> "FunctionTool":
-        """Makes a tool of a pydantic model or dataclass: its fields are the arguments, executing a
-        call returns an instance. ToolError: JSON cannot express a type."""
+        """Makes a tool of a pydantic model or dataclass: its fields are the arguments.
+
+        Executing a call returns an instance.
+
+        Args:
+            model: the class.
+            options: see `ToolOptions`.
+
+        Returns:
+            The tool.
+
+        Raises:
+            ToolError: a field has a type that JSON cannot express.
+        """
         return _make(model, options, read=read_model, run=_return)
 
     @classmethod
@@ -164,8 +186,17 @@ class FunctionTool:
         function: Callable[..., Any] | None = None,
         **options: Unpack[SchemaToolOptions],
     ) -> "FunctionTool":
-        """Makes a tool of a JSON schema. The function takes the arguments as keywords, as JSON
-        values; None: you execute the calls."""
+        """Makes a tool of a JSON schema.
+
+        Args:
+            name: the name that the model sees.
+            schema: JSON schema of the arguments.
+            function: takes the arguments as keywords, as JSON values. None: you execute the calls.
+            options: see `ToolOptions`.
+
+        Returns:
+            The tool.
+        """
         _check_options(options)
         return _build(options, name=name, parameters=schema, function=function)
 
@@ -179,6 +210,9 @@ class FunctionTool:
         Args:
             tool: an object (`mcp.types.Tool`), or its JSON.
             function: takes the arguments as keywords.
+
+        Returns:
+            The tool.
 
         Raises:
             ToolError: this is not an MCP tool.

@@ -22,7 +22,12 @@ HIDDEN = "/hidden_tools"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A tool that is not offered."""
+    """A tool that is not offered.
+
+    Args:
+        name: of the tool.
+        error: what is wrong, its JSON pointer, and what to do.
+    """
 
     name: str
     error: Error
@@ -59,8 +64,6 @@ class Offered:
 
 @dataclass(frozen=True)
 class Offer:
-    """The tools of a request."""
-
     kept: tuple[Offered, ...] = ()
     refused: tuple[Refusal, ...] = ()
 
@@ -81,7 +84,6 @@ class Offer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tools of the request, including refused ones."""
         kept = [offered.tool.name for offered in self.kept]
         return (*kept, *(refusal.name for refusal in self.refused))
 

@@ -77,7 +77,6 @@ class TypeReader:
             self._read = _make_validator(core).validate_json
 
     def read(self, value: Json) -> Any:
-        """Converts a value; raises pydantic.ValidationError."""
         return self._read(json.dumps(value))  # strict types accept a date only from JSON
 
 
@@ -463,7 +462,6 @@ def _spell_keys(schema: Mapping[str, Any]) -> str:
 
 
 def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
-    """Explains in one line why pydantic cannot describe one of these types."""
     if (foreign := _find_foreign([*kinds])) is not None:
         return f"{foreign.__qualname__} is {_explain_foreign(foreign)}"
     text = f"{error}"

@@ -23,7 +23,6 @@ _WORDS = {
 
 
 def show_report(report: Report) -> dict[str, list[dict[str, str]]]:
-    """Returns the findings of each state as `{pointer, keyword, reason}`."""
     return {state: list(map(asdict, getattr(report, state))) for state in STATES}
 
 
@@ -67,9 +66,11 @@ class ToolReport:
 
     @property
     def is_refused(self) -> bool:
+        """True if the schema cannot be enforced."""
         return self.error is not None
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the report as JSON."""
         body: dict[str, Any] = {"name": self.name, "compiles": not self.is_refused}
         body |= show_report(self.report)
         body["refused"] = None

@@ -28,12 +28,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool of a request, as JSON, whose schema is not read yet.
-
-    Args:
-        body: the object in it with the name and the schema.
-        place: the JSON pointer of the tool.
-    """
+    """A tool of a request, as JSON; `body`: the object in it with the name and the schema."""
 
     given: Any
     tool: Mapping[str, Any]
@@ -81,15 +76,10 @@ def loosen_tool(tool: Tool) -> Tool:
 
 
 def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
-    """Reads a list of tools, each in one of these shapes.
-
-    JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
-    other callable, a pydantic model or dataclass, or a `FunctionTool`.
-
-    Raises:
-        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
-        SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
-    """
+    """Reads a list of tools: JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an
+    object, a callable, a pydantic model or dataclass, or a `FunctionTool`. ToolError: one is no
+    tool, or a name is there twice; SchemaError: a schema cannot be enforced; `where` is the
+    pointer."""
     return tuple(entry.lower() for entry in drop_copies(read_entries(tools, where)))
 
 
@@ -152,7 +142,6 @@ def _read_entry(given: Any, place: str) -> Entry:
 
 
 def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str) -> bool:
-    """Returns a boolean of a tool; null is the default."""
     value = body.get(key)
     if value is None:
         return default
@@ -191,9 +180,8 @@ def _find_schema(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
-    """Lowers the schema of a tool, which is given as JSON text: that is the key of the cache, and
-    the schema is read from it, since the caller may change the tool. All requests of a conversation
-    have the same tools."""
+    """Lowers a schema that is given as JSON text, since that is the key of the cache, and the
+    caller may change the tool. All requests of a conversation have the same tools."""
     body, _ = _body(json.loads(text), "")
     schema = lower(_find_schema(body))
     if not strict:
@@ -225,8 +213,7 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
 
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """Returns the tools as chat templates expect them, with keys in the client's order (ToolError:
-    one cannot be a tool)."""
+    """Returns the tools as chat templates expect them, with keys in the client's order."""
     return [_shape_for_openai(_as_json(tool, f"{TOOLS}/{i}")) for i, tool in enumerate(tools)]
 
 
@@ -244,8 +231,7 @@ def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_choice(choice: Any) -> Any:
-    """Returns a `tool_choice` in a form of OpenAI or Anthropic; a text that is none of their words
-    is the name of a tool."""
+    """Returns a `tool_choice`; a text that is no word of OpenAI or Anthropic names a tool."""
     if not isinstance(choice, str) or choice in ("auto", "none", "required", "any"):
         return choice
     return {"type": "function", "function": {"name": choice}}
@@ -254,11 +240,7 @@ def read_choice(choice: Any) -> Any:
 def read_policy(
     choice: Any = None, *, parallel: bool = True, think: Think = Think.OPTIONAL
 ) -> Policy:
-    """Reads a `tool_choice` of OpenAI Chat, OpenAI Responses or Anthropic Messages.
-
-    Raises:
-        PolicyError: the form is unknown.
-    """
+    """Reads a `tool_choice` of OpenAI or Anthropic; PolicyError: the form is unknown."""
     match choice:
         case {"type": str(), "disable_parallel_tool_use": True, **rest}:
             return read_policy({**rest, "type": choice["type"]}, parallel=False, think=think)

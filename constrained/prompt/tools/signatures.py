@@ -99,8 +99,7 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 
 
 def _alias(parameter: Parameter) -> Any:
-    """Returns the annotation with the parameter's name as alias, unless it has another one, and
-    with the description from a `Doc` (PEP 727) or a text in it."""
+    """Returns the annotation with the parameter's name, unless it has another, as alias."""
     kind: Any = adopt_structs(parameter.annotation)
     if kind is Parameter.empty:
         kind = Any
@@ -112,8 +111,7 @@ def _alias(parameter: Parameter) -> Any:
 
 
 def _find_description(metadata: Sequence[Any]) -> str | None:
-    """Returns the description of a parameter in its annotation: from a `Doc`, or else the first
-    text, as in most agent libraries."""
+    """Finds a `Doc` (PEP 727), or else the first text, as in most agent libraries."""
     texts: list[str] = []
     for item in metadata:
         if isinstance(item, Doc):
@@ -149,8 +147,7 @@ def _documented(function: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Binder:
-    """Binds JSON arguments to the parameters of a function; `model` has a field for each, `keys`
-    are the names of the arguments, aliases among them."""
+    """Binds JSON arguments to parameters; `keys` are their names, aliases among them."""
 
     function: Callable[..., Any]
     model: type[BaseModel]
@@ -224,8 +221,8 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """Returns True for a class whose fields are arguments: a pydantic model, a dataclass or a
-    Struct of msgspec. Also for those of other libraries, which `read_model` refuses by name."""
+    """Returns whether the fields of a class are arguments, also of one that `read_model`
+    refuses."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
