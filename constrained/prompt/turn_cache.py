@@ -37,17 +37,15 @@ def digest(*parts: object) -> bytes:
     key = hash_json(parts)
     if key is not None:
         return key
+
+    def show(value: object) -> object:
+        return value.hex() if isinstance(value, bytes) else repr(value)
+
     try:
-        data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
+        data = json.dumps(parts, ensure_ascii=False, default=show).encode(errors="replace")
     except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
         return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-def _show(value: object) -> object:
-    if isinstance(value, bytes):
-        return value.hex()
-    return repr(value)
 
 
 def writes_ids(format: Format) -> bool:
@@ -219,9 +217,6 @@ class _Path:
         followed = (*self.followed, (self.key, turn.name))
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
 
-    def pass_by(self, message: Mapping[str, Any]) -> "_Path":
-        return replace(self, key=digest(self.key, message))
-
 
 class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
@@ -257,14 +252,16 @@ class TurnCache:
                 for turn in found:
                     longer.append(path.follow(number, turn))
                 if not found:
-                    longer.append(path.pass_by(message))
+                    longer.append(replace(path, key=digest(path.key, message)))
             longer.sort(key=lambda path: -len(path.turns))
             paths = longer[:MAX_PATHS]
         best = paths[0]
         self._touch(best.followed)
-        restored: list[dict[str, Any]] = []
-        for number, message in enumerate(messages):
-            restored.append(_restore_reasoning(message, best.turns.get(number)))
+        restored = [*messages]
+        for number, turn in best.turns.items():
+            if turn.reasoning and not read_reasoning(messages[number]):
+                reasoning = read_reasoning(turn.message)
+                restored[number] = messages[number] | {"reasoning_content": reasoning}
         return History(best.key, restored, best.turns)
 
     def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:
@@ -347,9 +344,3 @@ class TurnCache:
         del self._of[key][name]
         if not self._of[key]:
             del self._of[key]
-
-
-def _restore_reasoning(message: dict[str, Any], turn: CachedTurn | None) -> dict[str, Any]:
-    if turn is None or read_reasoning(message) or not turn.reasoning:
-        return message
-    return message | {"reasoning_content": read_reasoning(turn.message)}

@@ -264,7 +264,7 @@ class GrammarCompiler:
             self._compile_text(alone.build(self.markers).lark, None)
         except GrammarError as error:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {error.message}"
-            refused = SchemaError(message, where=offered.where, hint="Simplify it")
+            refused = SchemaError(message, where=offered.entry.place, hint="Simplify it")
             raise RefusedToolError(Refusal(tool.name, refused)) from error
         except (SchemaError, ToolError) as error:
             raise RefusedToolError(Refusal(tool.name, error)) from error

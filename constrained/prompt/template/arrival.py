@@ -91,10 +91,6 @@ class _Text:
     path: Sequence[str | int]
     key: Sequence[str] = ()
 
-    @property
-    def pointer(self) -> str:
-        return point_to(["messages", self.index, *self.path, *self.key])
-
 
 def _list_texts(messages: Messages) -> Iterator[_Text]:
     for i, message in enumerate(messages):
@@ -216,7 +212,8 @@ def _refuse(messages: Messages, text: _Text) -> TemplateError:
         return TemplateError(message, where=f"/messages/{text.index}/role", hint=_ROLE_HINT)
     what = "message" if text.path[0] == "content" else "call"
     message = f"the chat template leaves out this {what} of the role {role!r}"
-    return TemplateError(message, where=text.pointer, hint=_HINT)
+    where = point_to(["messages", text.index, *text.path, *text.key])
+    return TemplateError(message, where=where, hint=_HINT)
 
 
 class RenderAsIs(Protocol):

@@ -57,10 +57,6 @@ class Offered:
     tool: Tool
     is_loose: bool = False
 
-    @property
-    def where(self) -> str:
-        return self.entry.place
-
 
 @dataclass(frozen=True)
 class Offer:
