@@ -21,48 +21,56 @@ else:
 TYPE_CHECKING = False  # type checkers know this name
 
 if TYPE_CHECKING:
-    from constrained.agent.budget import Budget, Spent
-    from constrained.agent.finished_run import Reason, Run
-    from constrained.agent.mcp.connection import McpError
-    from constrained.agent.mcp.results import McpResult
-    from constrained.agent.mcp.servers import McpServers, connect_mcp
-    from constrained.agent.model import Model
-    from constrained.agent.search.tool_search import ToolSearch
-    from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
-    from constrained.decode.request import Usage
-    from constrained.decode.schedule.streams import AsyncStream, Stream
-    from constrained.engine.protocol import Sampling
-    from constrained.errors import (
-        BusyError,
-        ContextError,
-        DeadlineError,
-        GrammarError,
-        ModelError,
-        ReplyError,
-        RequestError,
-        TemplateError,
-    )
-    from constrained.limits.isolated_call import Isolation
-    from constrained.loading import from_llama, load
-    from constrained.mask.logprobs import TokenDrawn
-    from constrained.model.reply import Reply
-    from constrained.prompt.tools.call_result import CallResult, Outcome
-    from constrained.prompt.tools.functions import FunctionTool, tool
-    from constrained.prompt.tools.reports import ToolReport, report_tools
-    from grammars.errors import Error, SchemaError, ToolError
-    from grammars.turn import (
-        ArgumentEnd,
-        ArgumentsDelta,
-        ArgumentStart,
-        CallConfidence,
-        CallCut,
-        CallOpened,
-        CallRead,
-        ContentDelta,
-        ReasoningDelta,
-        Think,
-        ToolCall,
-    )
+    from constrained.agent.budget import Budget as Budget
+    from constrained.agent.budget import Spent as Spent
+    from constrained.agent.finished_run import Reason as Reason
+    from constrained.agent.finished_run import Run as Run
+    from constrained.agent.mcp.connection import McpError as McpError
+    from constrained.agent.mcp.results import McpResult as McpResult
+    from constrained.agent.mcp.servers import McpServers as McpServers
+    from constrained.agent.mcp.servers import connect_mcp as connect_mcp
+    from constrained.agent.model import Model as Model
+    from constrained.agent.search.tool_search import ToolSearch as ToolSearch
+    from constrained.decode.filters.events import Exhausted as Exhausted
+    from constrained.decode.filters.events import ProgressMade as ProgressMade
+    from constrained.decode.filters.events import StreamEvent as StreamEvent
+    from constrained.decode.request import Usage as Usage
+    from constrained.decode.schedule.streams import AsyncStream as AsyncStream
+    from constrained.decode.schedule.streams import Stream as Stream
+    from constrained.engine.protocol import Sampling as Sampling
+    from constrained.errors import BusyError as BusyError
+    from constrained.errors import ContextError as ContextError
+    from constrained.errors import DeadlineError as DeadlineError
+    from constrained.errors import GrammarError as GrammarError
+    from constrained.errors import ModelError as ModelError
+    from constrained.errors import ReplyError as ReplyError
+    from constrained.errors import RequestError as RequestError
+    from constrained.errors import TemplateError as TemplateError
+    from constrained.limits.isolated_call import Isolation as Isolation
+    from constrained.loading import from_llama as from_llama
+    from constrained.loading import load as load
+    from constrained.mask.logprobs import TokenDrawn as TokenDrawn
+    from constrained.model.reply import Reply as Reply
+    from constrained.prompt.tools.call_result import CallResult as CallResult
+    from constrained.prompt.tools.call_result import Outcome as Outcome
+    from constrained.prompt.tools.functions import FunctionTool as FunctionTool
+    from constrained.prompt.tools.functions import tool as tool
+    from constrained.prompt.tools.reports import ToolReport as ToolReport
+    from constrained.prompt.tools.reports import report_tools as report_tools
+    from grammars.errors import Error as Error
+    from grammars.errors import SchemaError as SchemaError
+    from grammars.errors import ToolError as ToolError
+    from grammars.turn import ArgumentEnd as ArgumentEnd
+    from grammars.turn import ArgumentsDelta as ArgumentsDelta
+    from grammars.turn import ArgumentStart as ArgumentStart
+    from grammars.turn import CallConfidence as CallConfidence
+    from grammars.turn import CallCut as CallCut
+    from grammars.turn import CallOpened as CallOpened
+    from grammars.turn import CallRead as CallRead
+    from grammars.turn import ContentDelta as ContentDelta
+    from grammars.turn import ReasoningDelta as ReasoningDelta
+    from grammars.turn import Think as Think
+    from grammars.turn import ToolCall as ToolCall
 
     __version__: str
 
@@ -114,61 +122,8 @@ _NAMES = {
 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [
-    "ArgumentEnd",
-    "ArgumentStart",
-    "ArgumentsDelta",
-    "AsyncStream",
-    "Budget",
-    "BusyError",
-    "CallConfidence",
-    "CallCut",
-    "CallOpened",
-    "CallRead",
-    "CallResult",
-    "ContentDelta",
-    "ContextError",
-    "DeadlineError",
-    "Error",
-    "Exhausted",
-    "FunctionTool",
-    "GrammarError",
-    "Isolation",
-    "McpError",
-    "McpResult",
-    "McpServers",
-    "Model",
-    "ModelError",
-    "Outcome",
-    "ProgressMade",
-    "Reason",
-    "ReasoningDelta",
-    "Reply",
-    "ReplyError",
-    "RequestError",
-    "Run",
-    "Sampling",
-    "SchemaError",
-    "Spent",
-    "Stream",
-    "StreamEvent",
-    "TemplateError",
-    "Think",
-    "TokenDrawn",
-    "ToolCall",
-    "ToolError",
-    "ToolReport",
-    "ToolSearch",
-    "Usage",
-    "connect_mcp",
-    "from_llama",
-    "load",
-    "report_tools",
-    "tool",
-]
-
-
 if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mistake
+    __all__ = sorted(_HOMES)
 
     def __getattr__(name: str) -> object:
         """Imports the module of a public name at its first use, so that importing the package is
@@ -184,4 +139,4 @@ if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mist
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "__version__", *__all__]
+    return [*globals(), "__version__", *_HOMES]

@@ -134,13 +134,11 @@ def load(
 
 
 def _set_up_demo(model: Model) -> None:
-    """Makes the demo model greedy by default, with a notice that it is only a demo."""
     model.notices = (embedded.NOTICE, *model.notices)
     model.sampling = replace(model.sampling, temperature=0)
 
 
 def _refuse_remote_options(*given: object) -> None:
-    """Raises RequestError if an option of remote engines is given for a file."""
     if any(option is not None for option in given):
         message = "tokenizer, api_key and engine_timeout are for an engine, but the model is a file"
         raise RequestError(message, hint="Leave them out, or give the address of an engine")

@@ -41,8 +41,6 @@ class RemoteError(Error):
     """A remote engine failed, or its answer was wrong: the reply is not delivered.
 
     Args:
-        message: what is wrong.
-        hint: what to do about it.
         token: the number of the token at which the error was noticed, from 0; None: before all
             tokens.
         offset: the bytes of the reply before it.
@@ -51,7 +49,6 @@ class RemoteError(Error):
         is_away: the engine is not ready, or there was no connection: it may be restarting.
         retry_after: the seconds after which the request can be sent again, because the engine has
             not started it; None: not known.
-        status: the HTTP status of the engine's answer; None: there was no answer.
     """
 
     def __init__(
@@ -81,11 +78,8 @@ class ContextError(Error):
     """The prompt and the reply do not fit into the context.
 
     Args:
-        message: what is wrong.
-        hint: what to do about it.
         tokens: how many the prompt has, or prompt and shortest reply, at least; None if something
             else is too long.
-        room: the length of the context, in tokens.
     """
 
     def __init__(
@@ -110,13 +104,7 @@ def check_count(count: int, context_length: int | None) -> None:
 
 def make_overflow(context_length: int, problem: str, tokens: int) -> ContextError:
     """Returns the error of a prompt that the context has no room for. It begins with the words of
-    OpenAI and vLLM: by them, agents know that they have to shorten the conversation.
-
-    Args:
-        context_length: in tokens.
-        problem: what is too long, and how long it is.
-        tokens: see `ContextError`.
-    """
+    OpenAI and vLLM: by them, agents know that they have to shorten the conversation."""
     message = f"This model's maximum context length is {context_length} tokens. However, {problem}"
     return ContextError(message, hint=SHORTEN, tokens=tokens, room=context_length)
 
@@ -142,11 +130,8 @@ class CallError(Error):
 
 
 def describe_unknown(name: str, known: Iterable[str], *, of: str = "") -> str:
-    """Returns the message about an option that does not exist, with the known ones.
-
-    Args:
-        of: the owner of the options, such as " of a tool".
-    """
+    """Returns the message about an option that does not exist, with the known ones; `of`: whose
+    they are, such as " of a tool"."""
     names = list(known)
     close = get_close_matches(name, names, n=1)
     guess = f", did you mean {close[0]!r}? Known" if close else "; known"

@@ -20,16 +20,11 @@ def read_version() -> str:
 
 
 def install_command(extra: str) -> str:
-    """Returns the command that installs an extra of this project."""
     return f"pip install '{PROJECT}[{extra}]'"
 
 
 def check_package(package: ModuleType) -> None:
-    """Checks that a package is part of this project.
-
-    Raises:
-        ImportError: it is another package with the same name.
-    """
+    """Raises ImportError if it is another package with the same name."""
     if getattr(package, "PROJECT", None) == PROJECT:
         return
     places = [*getattr(package, "__path__", ()), package.__file__]

@@ -34,8 +34,6 @@ EnvelopesName = Literal["kept", "native", "off"]
 
 
 class TurnOptions(SamplingOptions, total=False):
-    """Options of decoding a turn; `Options` and `Sampling` explain them."""
-
     max_tokens: int
     sampling: Sampling | None
     timeout: float | None
@@ -170,9 +168,6 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of a call: those of decoding, its timeout in seconds, the client, and the options
-    by which a turn is chosen (see `CompiledTurnOptions`)."""
-
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
@@ -181,24 +176,13 @@ class CallOptions:
 
     @property
     def confidence_policy(self) -> ConfidencePolicy:
-        """Decides for which unsure calls the turn is discarded."""
         return ConfidencePolicy(self.min_confidence, Unsure.DECLINE)
 
 
 def read_call_options(
     options: Mapping[str, Any], defaults: DecodeOptions, *, force: bool = True
 ) -> CallOptions:
-    """Reads `CompiledTurnOptions`.
-
-    Args:
-        options: by name.
-        defaults: the values of options that are not given.
-        force: see `DecodeOptions`.
-
-    Raises:
-        TypeError: an option is not known.
-        RequestError: a value cannot be.
-    """
+    """Reads `CompiledTurnOptions`; TypeError: one is not known, RequestError: it cannot be."""
     _check_names(options, CompiledTurnOptions.__annotations__)
     timeout = options.get("timeout")
     check_timeout(timeout)
@@ -237,8 +221,6 @@ def _check_logprobs(count: Any) -> int | None:
 
 @dataclass(frozen=True)
 class ModelCall:
-    """A call of a model: the request, and how it is decoded."""
-
     job: Job
     options: CallOptions
 
@@ -251,19 +233,8 @@ def read_call(
     defaults: DecodeOptions,
     target: Target | None = None,
 ) -> ModelCall:
-    """Reads messages, tools and `Options`.
-
-    Args:
-        messages: the conversation, or the text of a user message.
-        tools: the tools that may be called.
-        options: by name.
-        defaults: the defaults for decoding.
-        target: the value to generate; then the options may have no response_format.
-
-    Raises:
-        TypeError: an option is not known.
-        RequestError: the form of the answer is given twice, or is invalid.
-    """
+    """Reads messages, tools and `Options`; TypeError: an option is not known, RequestError: the
+    form of the answer is given twice, or is invalid."""
     _check_names(options, Options.__annotations__)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
@@ -291,11 +262,8 @@ def read_call(
 
 
 def read_value(target: Target, reply: Reply, job: Job) -> Any:
-    """Reads the value of a reply; its text is the assistant prefill and the generated text.
-
-    Raises:
-        ReplyError: the tokens ran out, a stop text has cut it, or it does not fit.
-    """
+    """Reads the value of a reply and its assistant prefill. ReplyError: it is cut, or does not
+    fit."""
     if reply.stop_sequence is not None:
         message = f"the stop text {reply.stop_sequence!r} cut off the value: {reply.content!r}"
         raise ReplyError(message, hint="Leave stop out")

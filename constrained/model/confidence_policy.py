@@ -1,9 +1,6 @@
-"""ConfidencePolicy: how a run treats calls that the model is not sure of.
-
-Either `approve` is asked about the call, or the turn is discarded before anything is executed, and
-generated again without calls: as a question to the user, or as an answer. The mask enforces that.
-The prompt stays the same, so it remains in the cache.
-"""
+"""How a run treats calls that the model is not sure of. Either `approve` is asked, or the turn is
+discarded before anything is executed, and generated again without calls: as a question to the user,
+or as an answer, from the same cached prompt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,34 +34,23 @@ class Unsure(StrEnum):
 
 @dataclass(frozen=True)
 class ConfidencePolicy:
-    """When the model counts as sure of a call, and how other calls are treated.
-
-    Args:
-        min_confidence: the model is sure of calls whose `confidence.lowest` is at least this. None:
-            confidence is not measured, and no call counts as sure.
-        unsure: how the other calls are treated.
-    """
+    """How calls below `min_confidence` are treated. None: confidence is not measured, and no call
+    counts as sure."""
 
     min_confidence: float | None = None
     unsure: Unsure = Unsure.APPROVE
 
     def is_sure(self, call: ToolCall) -> bool:
-        """Returns whether the model was sure of a call."""
         least, found = self.min_confidence, call.confidence
         return least is not None and found is not None and found.lowest >= least
 
     def find_unsure(self, reply: Reply) -> tuple[ToolCall, ...]:
-        """Returns the calls for which the turn is taken back."""
         if self.unsure is Unsure.APPROVE:
             return ()
         return tuple(call for call in reply.calls if not self.is_sure(call))
 
     def change_job(self, job: Job) -> Job:
-        """Returns the job of the turn that is generated instead.
-
-        Raises:
-            RequestError: the turn would be a question, but has to continue a message.
-        """
+        """Returns the job of the turn instead; RequestError: a question cannot continue it."""
         if self.unsure is not Unsure.ASK:
             return replace(job, tool_choice="none")
         if job.prefill:
@@ -76,7 +62,6 @@ class ConfidencePolicy:
         return replace(job, tool_choice="none", answer=QUESTION)
 
     def change_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the options of the turn that is written instead."""
         changed = {**options, "tool_choice": "none"}
         if self.unsure is Unsure.ASK:
             changed["response_format"] = QUESTION
@@ -86,11 +71,7 @@ class ConfidencePolicy:
 def read_confidence_policy(
     min_confidence: Any, unsure: Any, *, has_approve: bool
 ) -> ConfidencePolicy:
-    """Reads the options `min_confidence` and `unsure` of a run.
-
-    Raises:
-        RequestError: one cannot be, or does not fit the other.
-    """
+    """Reads the options `min_confidence` and `unsure` of a run, which have to fit."""
     if unsure not in list(Unsure):
         hint = f"Use {', '.join(Unsure)}"
         raise RequestError(f"unsure is {unsure!r}", where="/unsure", hint=hint)
@@ -110,11 +91,6 @@ def read_confidence_policy(
 
 
 def check_confidence(least: Any) -> float | None:
-    """Checks a value of `min_confidence`, and returns it.
-
-    Raises:
-        RequestError: it is not a number from 0 to 1.
-    """
     is_number = isinstance(least, int | float) and not isinstance(least, bool)
     if least is not None and not (is_number and 0 <= least <= 1):
         raise RequestError(f"it is {least!r}, must be from 0 to 1", where="/min_confidence")
@@ -122,14 +98,12 @@ def check_confidence(least: Any) -> float | None:
 
 
 def take_back(unsure: Sequence[ToolCall], reply: Reply, instead: Reply) -> Reply:
-    """Returns the reply that replaces one with unsure calls; its usage counts the tokens of
-    both."""
+    """Returns the reply in place of one with unsure calls; its usage counts both."""
     usage = instead.usage.add_discarded(reply.usage)
     return replace(instead, unsure_calls=tuple(unsure), usage=usage)
 
 
 def explain_unsure_calls(calls: Sequence[ToolCall]) -> str:
-    """Describes the calls that were discarded, and how sure the model was of them."""
     shown: list[str] = []
     for call in calls:
         sureness = "not known" if call.confidence is None else f"{call.confidence.lowest:.2f}"

@@ -19,7 +19,6 @@ _NO_TEMPLATE = "{name} has no chat template: ChatML and {tool_format} are used. 
 
 
 def read_format(given: str | Format | None) -> Format | None:
-    """Reads a format by its name or file; None: none was given."""
     if given is None:
         return None
     return read_tool_format(given)
@@ -35,17 +34,7 @@ def make_model(
     format: Format | None,
     build: Callable[..., ModelT],
 ) -> ModelT:
-    """Makes the model of an engine; closes the engine if that fails.
-
-    Args:
-        engine: runs the model.
-        header: of the model file.
-        name: of the model.
-        notices: of the engine.
-        chat_template: replaces the templates of the file; None: the templates of the file.
-        format: the wire format of calls; None: the one that the template teaches.
-        build: the function that makes the model.
-    """
+    """Makes the model of an engine; closes the engine if that fails."""
     try:
         sources = _find_templates(header.chat_templates, chosen=chat_template)
         read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
@@ -76,15 +65,8 @@ def make_model(
 
 
 def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict[str, str]:
-    """Returns the default template, and the template for tools if it differs; empty if there is
-    none.
-
-    A GGUF file may have several named templates, as Hermes and Command R do; the user's template
-    goes before all of them.
-
-    Raises:
-        TemplateError: there are some, but none that can be used.
-    """
+    """Returns the default template, and the one for tools if it differs; empty if there is none. A
+    GGUF file may have several named templates, as Hermes and Command R do."""
     if chosen:
         return {"": chosen}
     if not templates:

@@ -9,8 +9,7 @@ SHORT = 40  # characters of a value to which no advice is given
 
 
 def advise_limit(value: Any) -> str | None:
-    """Says which text or list of a value takes more than half of it, and how to limit it; None:
-    there is none."""
+    """Says how to limit the text or list that takes more than half of a value; or None."""
     keys: list[str] = []
     while isinstance(value, dict | list) and value:
         parts = value.items() if isinstance(value, dict) else enumerate(value)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def _ignore(events: Sequence[StreamEvent]) -> None:
-    """The sink for a caller that only needs the reply."""
+    """For a caller that only needs the reply."""
 
 
 class LoadedModel(TurnModel):

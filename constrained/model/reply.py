@@ -108,7 +108,6 @@ class Reply:
         return f"Reply({', '.join(parts)}, {self.usage.completion_tokens} tokens)"
 
     def _repr_markdown_(self) -> str:
-        """Returns what a notebook shows."""
         sections: list[str] = []
         if self.reasoning:
             sections.append(
@@ -146,10 +145,7 @@ class Reply:
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
 
     def message(self) -> dict[str, Json]:
-        """Returns the turn as a message in OpenAI's form, to append to the conversation.
-
-        The arguments of calls are objects, not JSON text.
-        """
+        """Returns the turn as a message in OpenAI's form, with arguments as objects."""
         message: dict[str, Json] = {"role": "assistant", "content": self.content}
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
@@ -180,12 +176,7 @@ def _shorten(value: object) -> str:
 
 
 def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
-    """Makes the reply of a finished generation.
-
-    Raises:
-        ReplyError: a call or an answer does not fit a keyword that the mask cannot enforce; the
-            message has the call, the pointer and the reason.
-    """
+    """Makes the reply; ReplyError: a value does not fit what the mask cannot enforce."""
     read = collect(generation.events)
     calls = _mark(read.calls, generation, turn)
     for call in calls:
@@ -214,7 +205,6 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
 
 
 def add_trace(reply: Reply, trace: TurnTrace) -> Reply:
-    """Adds the trace to a reply, and how sure the model was of the reply and its calls."""
     measured = measure_confidence(trace.tokens, trace.places)
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.calls):
@@ -239,11 +229,8 @@ def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:
 def _mark(
     calls: Sequence[ToolCall], generation: Generation, turn: CompiledTurn
 ) -> tuple[ToolCall, ...]:
-    """Adds ids to the calls, and marks those that were closed because the tokens ran out.
-
-    Calls without a complete name by then are left out, unless the turn requires a call or an answer
-    and has no other.
-    """
+    """Adds ids to calls, and marks those that were closed because the tokens ran out. Calls without
+    a whole name are left out, unless the turn requires one and has no other."""
     ended_at = generation.ended_at
     if ended_at is None:
         ended_at = len(generation.events)
@@ -264,25 +251,14 @@ def _count(events: Sequence[Event], kind: type[Event]) -> int:
 
 
 class TurnCallIds:
-    """Chooses the ids of the calls of one turn; they are unique within the conversation.
-
-    Args:
-        turn: the calls are of this turn.
-        choice: which of several replies to the turn; None: there is one.
-    """
+    """Chooses ids of calls, unique in the conversation; `choice`: which reply of several."""
 
     def __init__(self, turn: CompiledTurn, choice: int | None = None):
         self._prompt = turn.tokens if choice is None else (*turn.tokens, choice)
         self._taken = set(turn.plan.call_ids)
 
     def choose(self, number: int, written: str | None = None) -> str:
-        """Chooses the id of a call: the one that the model wrote, if it is still free, or one that
-        is derived from the prompt.
-
-        Args:
-            number: of the call in its turn, from 0.
-            written: the id that the model wrote; None: it wrote none.
-        """
+        """Chooses the id of a call: the one that the model has written, if it is free."""
         id = written
         tries = 0
         while not id or id in self._taken:
@@ -294,8 +270,6 @@ class TurnCallIds:
     def name_calls(
         self, sink: Callable[[Sequence[StreamEvent]], None]
     ) -> Callable[[Sequence[StreamEvent]], None]:
-        """Wraps a sink: the calls among its events get their ids."""
-
         def send(events: Sequence[StreamEvent]) -> None:
             named: list[StreamEvent] = []
             for event in events:
@@ -309,20 +283,14 @@ class TurnCallIds:
 
 
 def has_own_ids(generation: Generation, reply: Reply) -> bool:
-    """Returns whether no id that the model wrote was replaced, because another call already had
-    it."""
+    """Returns whether each id that the model wrote was still free."""
     written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
     return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
 
 def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
-    """Derives the id of a call from the prompt: 9 letters and digits. So the same request always
-    gets the same ids, and two turns of a conversation get different ones.
-
-    Args:
-        number: of the call in its turn, from 0.
-        again: the number of earlier tries, whose ids are used already.
-    """
+    """Derives 9 letters and digits from the prompt, so that the same request gets the same ids, and
+    two turns of a conversation different ones. `again`: tries before."""
     digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()
     for _ in range(ID_LENGTH):

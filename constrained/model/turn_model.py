@@ -1,13 +1,15 @@
 """Requests compiled, and compiled turns decoded: the two steps of a call, each alone."""
 
+import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn, Self, TypeVar, Unpack
+from typing import NoReturn, Protocol, Self, TypeVar, Unpack
 
+from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import DecodeOptions, Finish, Generation, Request
@@ -21,23 +23,25 @@ from constrained.decode.schedule.streams import (
     Stream,
     Wanted,
     arun,
+    check_demand,
     run,
     then,
+    then_start,
 )
-from constrained.decode.schedule.workers import Order
+from constrained.decode.schedule.workers import Order, Workers
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError
-from constrained.limits.deadline import Clock, Deadline, set_deadline
+from constrained.errors import GrammarError, ModelError, RequestError
+from constrained.limits.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.model.call_options import (
+    TRACED,
     CallOptions,
     CompiledTurnOptions,
     read_call_options,
 )
-from constrained.model.chosen_turn import check_choice, generate_chosen
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.compiler import Compiler, RawOptions
-from constrained.model.compile_queue import CompileQueue
+from constrained.model.confidence_policy import take_back
 from constrained.model.reply import Reply, has_own_ids, make_reply
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -46,6 +50,103 @@ from grammars.turn import Answer
 from grammars.wire.format import Format
 
 T = TypeVar("T")
+
+
+class CompileQueue:
+    """The threads of a model that read and compile requests; all are over by `end`."""
+
+    def __init__(self, max_waiting: int, clock: Clock):
+        self.workers = Workers("compile", max_waiting)
+        self.clock = clock
+        self.end: Deadline | None = None
+
+    def prepare(
+        self,
+        work: Callable[[], T],
+        timeout: float | None = None,
+        client: Hashable = None,
+        *,
+        is_known: bool,
+    ) -> Callable[[Wanted], Future[T]]:
+        """Returns a function that queues work; its `timeout` in seconds runs from now on."""
+        check_timeout(timeout)
+        deadline = set_deadline(timeout, self.clock)
+
+        def start(is_wanted: Wanted) -> Future[T]:
+            order = self.order(client, is_wanted, deadline, is_known=is_known)
+            return self.workers.submit(work, order)
+
+        return start
+
+    def order(
+        self, client: Hashable, is_wanted: Wanted, deadline: Deadline | None, *, is_known: bool
+    ) -> Order:
+        return Order(client, is_known=is_known, check=partial(self._check, is_wanted, deadline))
+
+    def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
+        check_demand(is_wanted, deadline, self.clock)
+        if self.end and self.end.is_over(self.clock()):
+            raise self.end.fail_draining()
+
+    def when_idle(self, free: Callable[[], None], *, is_idle: bool) -> None:
+        """Frees the model: at once, or when the last thread has ended."""
+        if is_idle:
+            free()
+            return
+
+        def wait() -> None:
+            self.workers.wait()
+            free()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+class Launch(Protocol):
+    def __call__(
+        self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
+    ) -> Future[Reply]: ...
+
+
+def _generate_chosen(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    """Generates a turn, and another one in its place if the options ask for it."""
+    if options.min_confidence is None:
+        return launch(turn, sink, options=options)
+    measured = replace(options, decode=replace(options.decode, trace=TRACED))
+    if options.instead is None:
+        reply = launch(turn, sink, options=measured)
+    else:
+        reply = _generate_sure(launch, turn, sink, measured)
+    return reply if options.decode.trace else then(reply, partial(replace, trace=None))
+
+
+def _generate_sure(
+    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+) -> Future[Reply]:
+    """Generates a turn, and another one in its place if the model was not sure of a call. Events
+    wait until the reply is known, because those that were sent cannot be taken back."""
+    instead = options.instead
+    assert instead is not None
+    held: list[StreamEvent] = []
+
+    def hold(events: Sequence[StreamEvent]) -> None:
+        progress = [event for event in events if isinstance(event, ProgressMade)]
+        held.extend(event for event in events if not isinstance(event, ProgressMade))
+        if progress:
+            sink(progress)
+
+    def choose(first: Reply) -> Future[Reply]:
+        unsure = options.confidence_policy.find_unsure(first)
+        if unsure:
+            second = launch(instead, sink, options=options)
+            return then(second, lambda reply: take_back(unsure, first, reply))
+        sink(held)
+        chosen = Future[Reply]()
+        chosen.set_result(first)
+        return chosen
+
+    return then_start(launch(turn, hold, options=options), choose)
 
 
 class TurnModel:
@@ -103,18 +204,9 @@ class TurnModel:
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`; nothing
-        is generated.
-
-        Args:
-            timeout: seconds until it fails, time in the queue included; None: no limit.
-            client: identifies the client; waiting clients take turns.
-
-        Raises:
-            Error: a request that is not valid.
-            BusyError: too many requests are waiting.
-            DeadlineError: the timeout is over.
-        """
+        """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`.
+        `timeout`: seconds, time in the queue included; waiting clients take turns. BusyError: too
+        many requests wait; DeadlineError: the timeout is over."""
         work = partial(self.compiler.compile, job)
         return run(self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job)))
 
@@ -135,17 +227,7 @@ class TurnModel:
         client: Hashable = None,
         **options: Unpack[RawOptions],
     ) -> CompiledTurn:
-        """Compiles a raw prompt, without a chat template.
-
-        Args:
-            prompt: the text, or its token ids.
-            answer: the form of the generated text; None: any text.
-            timeout, client: see `compile`.
-            options: as in `Options`.
-
-        Raises:
-            Error: as for `compile`.
-        """
+        """Compiles a raw prompt, without a chat template, for such a text; None: any text."""
         work = partial(self.compiler.compile_text, prompt, answer, **options)
         return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
 
@@ -169,18 +251,9 @@ class TurnModel:
         force: bool = True,
         **options: Unpack[CompiledTurnOptions],
     ) -> list[Reply]:
-        """Generates several compiled turns together, as one batch; returns the replies in their
-        order.
-
-        Args:
-            turns: the results of `compile`.
-            force: append tokens that the grammar forces (fast-forward tokens) without evaluating
-                the model for them.
-            options: the options of `CompiledTurnOptions`, and of decoding.
-
-        Raises:
-            Error: as for `call`.
-        """
+        """Generates compiled turns as one batch; returns the replies in order. `force`: append
+        tokens that the grammar forces (fast-forward tokens) without evaluating the model for
+        them."""
         starts = self._prepare(turns, options, force=force)
         streams = [Stream(start) for start in starts]
         try:
@@ -210,7 +283,6 @@ class TurnModel:
     def _prepare(
         self, turns: Sequence[CompiledTurn], options: CompiledTurnOptions, *, force: bool = True
     ) -> list[Start[Reply]]:
-        """Functions that start the turns; their time runs from now on."""
         read = read_call_options(options, self._decode_defaults, force=force)
         deadline = set_deadline(read.timeout, self.queue.clock)
         start = partial(self._generate, options=read, deadline=deadline)
@@ -229,8 +301,10 @@ class TurnModel:
             generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
             return then(generation, partial(_finish, self.compiler, turn))
 
-        check_choice(options, self.engine)
-        return generate_chosen(launch, turn, sink, options)
+        if options.min_confidence is not None and isinstance(self.engine, TurnEngine):
+            message = "a remote engine does not report how likely its tokens are"
+            raise RequestError(message, where="/min_confidence", hint="Leave it out")
+        return _generate_chosen(launch, turn, sink, options)
 
     def decode(
         self,
@@ -241,18 +315,8 @@ class TurnModel:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Generation]:
-        """Starts to decode a turn; `make_reply` makes the reply of its result.
-
-        Args:
-            turn: compiled for this model.
-            is_wanted: True while a client waits for it.
-            sink: takes the events as they come.
-            options: of the decoding.
-            deadline: on the clock of the model.
-
-        Raises:
-            BusyError, ModelError: at once: too many requests wait, or the model is closed.
-        """
+        """Starts to decode a turn; `make_reply` makes the reply of its result. Raises at once
+        BusyError or ModelError: too many requests wait, or the model is closed."""
         if options.decode.ignore_eos:
             turn.plan.check_endless()
         request = Request(
@@ -268,8 +332,7 @@ class TurnModel:
         return generation
 
     def _forget_damaged(self, generation: Future[Generation]) -> None:
-        """A matcher that has failed has damaged the data that its forks share: all compiled
-        grammars are dropped, of all clients."""
+        """Drops all grammars: a failed matcher has damaged data that its forks share."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # it was closed by now
                 order = Order(is_known=True, is_bounded=False)
@@ -286,9 +349,8 @@ class TurnModel:
         self._runner.drain(self.queue.end)
 
     def close(self) -> None:
-        """Ends running and waiting requests with a `ModelError`, and frees the model: at once, or
-        when the last thread that uses it has ended a long call into a library. A second call does
-        nothing."""
+        """Ends running and waiting requests with a `ModelError`, and frees the model when the last
+        thread that uses it has ended. A second call does nothing."""
         self.drain(0)
         is_idle = self.queue.workers.close()
         try:

@@ -42,19 +42,9 @@ def read_target(
     choice: Sequence[str] | None = None,
     grammar: str | None = None,
 ) -> Target:
-    """Reads the form of a value to generate. Exactly one argument has to be given.
-
-    Args:
-        schema: a JSON schema, a pydantic model, or a type that pydantic knows (`list[int]`).
-        regex: an expression for the whole text.
-        choice: the texts to choose from.
-        grammar: in llguidance's Lark dialect, or in GBNF.
-
-    Raises:
-        RequestError: none or several are given, or one has a wrong type.
-        SchemaError, PolicyError: the form cannot be enforced.
-        ToolError: the type takes nothing of what its schema allows.
-    """
+    """Reads the form of a value to generate: a JSON schema, a pydantic model or a type that
+    pydantic knows, a regex, texts, or a grammar (llguidance's Lark dialect, or GBNF). RequestError:
+    not exactly one is given. SchemaError, PolicyError, ToolError: it cannot be enforced."""
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
         hint = "Give one of schema, regex, choice and grammar"
@@ -79,11 +69,7 @@ def read_target(
 
 def read_response_format(value: Any) -> Answer | None:
     """Reads OpenAI's `response_format` (Chat Completions), or `text.format` (Responses).
-
-    Raises:
-        RequestError: the form is unknown.
-        SchemaError: the schema cannot be enforced; `where` is the pointer.
-    """
+    RequestError: the form is unknown; SchemaError: the schema cannot be enforced."""
     match value:
         case None | {"type": "text"}:
             return None
@@ -163,11 +149,8 @@ def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
 
 
 def read_answer(answer: Answer | None, content: str) -> Any:
-    """Returns the value of a finished answer: JSON is read and checked, other content is text.
-
-    Raises:
-        ReplyError: it does not fit a keyword that the mask cannot enforce.
-    """
+    """Returns the value of a finished answer: JSON is read and checked (ReplyError), other content
+    is text."""
     if not isinstance(answer, JsonAnswer):
         return content
     try:

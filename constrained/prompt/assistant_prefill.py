@@ -17,28 +17,16 @@ from constrained.prompt.template.chat_template import ChatTemplate
 
 @dataclass(frozen=True)
 class AssistantPrefill:
-    """A message of the assistant that a turn continues.
-
-    Args:
-        content, reasoning: the texts of the message.
-        content_pointer, reasoning_pointer: their JSON pointers.
-    """
-
     content: str = ""
     reasoning: str = ""
     content_pointer: str = ""
     reasoning_pointer: str = ""
 
     def where(self, *, is_content: bool) -> str:
-        """Returns the JSON pointer of the content or of the reasoning."""
         return self.content_pointer if is_content else self.reasoning_pointer
 
     def join(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the message of the whole turn: the prefill, and the generated text after it.
-
-        Args:
-            message: the generated text, as a message in OpenAI form.
-        """
+        """Returns the message of the whole turn: the prefill, and the generated text after it."""
         whole = {**message, "content": self.content + (message.get("content") or "")}
         reasoning = self.reasoning + (read_reasoning(message) or "")
         if reasoning:
@@ -50,12 +38,8 @@ NO_PREFILL = AssistantPrefill()
 
 
 def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefill]:
-    """Splits a job into one without its last message, and that message as prefill.
-
-    Raises:
-        TemplateError: the messages are not a conversation.
-        RequestError: the last message cannot be continued.
-    """
+    """Splits a job into one without its last message, and that message as prefill (RequestError: it
+    cannot be continued)."""
     if not job.prefill:
         return job, NO_PREFILL
     with template.failures():
@@ -72,17 +56,8 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
 def read_message(
     message: Mapping[str, Any], where: str, *, name: str = "prefill"
 ) -> AssistantPrefill:
-    """Reads the message that a turn continues.
-
-    Args:
-        message: in normal form.
-        where: its JSON pointer.
-        name: see `Job.prefill_name`.
-
-    Raises:
-        RequestError: the message is not the assistant's, calls tools, or has parts that are not
-            text.
-    """
+    """Reads the message that a turn continues. RequestError: it is not the assistant's, calls
+    tools, or has parts that are not text."""
     if message["role"] != "assistant":
         hint = "Add the message of the assistant to continue"
         if name:

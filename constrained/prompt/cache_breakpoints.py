@@ -1,8 +1,6 @@
-"""Cache breakpoints: the ends of prefixes that other prompts are likely to share.
-
-The KV cache of these prefixes is kept longest. One breakpoint is always after the tools and system
-messages; others are after the messages that the caller names.
-"""
+"""Cache breakpoints: the ends of prefixes that other prompts are likely to share, whose KV cache is
+kept longest. One is after the tools and system messages, others after the messages that the caller
+names."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,14 +22,10 @@ Tokens: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CacheBreakpoints:
-    """The positions at which a prompt may differ from others, in tokens from its start.
-
-    Args:
-        shared: the length of the prefix of all conversations with these tools and system messages.
-        places: all breakpoints in order, including `shared` if it is not 0.
-        closed: where the generation prompt begins; the next prompt of the conversation may have
-            other tokens from there on. 0: not known.
-    """
+    """The positions at which a prompt may differ from others, in tokens: `shared` by all
+    conversations with these tools and system messages; all `places`, including `shared` if it is
+    not 0; where the generation prompt begins (`closed`; 0: not known), since the next prompt may
+    have other tokens from there on."""
 
     shared: int = 0
     places: tuple[int, ...] = ()
@@ -42,17 +36,14 @@ NO_BREAKPOINTS = CacheBreakpoints()
 
 
 class SharedPrefixes:
-    """Finds the common prefix of all prompts with the same tools and system messages.
-
-    To find it, the template renders a conversation with a user message that no real one equals.
-    """
+    """Finds the common prefix of all prompts with the same tools and system messages, by rendering
+    a user message that no real one equals."""
 
     def __init__(self) -> None:
         self._known: ByteCache[Tokens] = ByteCache(PREFIXES)
 
     @property
     def size(self) -> CacheSize:
-        """How much is kept."""
         return self._known.size
 
     def measure(
@@ -64,14 +55,7 @@ class SharedPrefixes:
         encode: Callable[[Messages], Tokens],
     ) -> int:
         """Returns the number of first tokens of any conversation with these tools and system
-        messages.
-
-        Args:
-            key: names what else the prompt depends on, see `TurnCache.recall`.
-            messages: in normal form.
-            tokens: of the prompt.
-            encode: the prompt of other messages, as tokens.
-        """
+        messages. `key` names what else the prompt depends on."""
         system = list(takewhile(lambda message: message["role"] == "system", messages))
         key = digest(key, system)
         shared = self._known.find(key, None)
@@ -91,15 +75,9 @@ def _encode_shared(system: list[dict[str, Any]], encode: Callable[[Messages], To
 
 @dataclass(frozen=True)
 class TokenizedPrompt:
-    """A prompt as text and as tokens, to count the tokens of its first characters.
-
-    Args:
-        text: the rendered prompt.
-        tokens: of the prompt.
-        reused: how many of them are those of earlier turns. The text of such a turn may differ from
-            the rendered text, so positions after it are counted from the end.
-        vocabulary: of the tokens.
-    """
+    """A prompt as text and as tokens, to count those of its first characters. `reused` are those of
+    earlier turns: their text may differ from the rendered one, so positions after them are counted
+    from the end."""
 
     text: str
     tokens: Tokens
@@ -108,13 +86,7 @@ class TokenizedPrompt:
 
     def find_breakpoints(self, counts: Sequence[int], messages: Messages, write: Write) -> set[int]:
         """Returns the numbers of tokens of first messages; of the last counts, if there are many. A
-        template that refuses a part of the conversation has no such breakpoint.
-
-        Args:
-            counts: numbers of first messages.
-            messages: the conversation, in normal form.
-            write: the prompt of other messages, without the generation prompt.
-        """
+        template that refuses a part of the conversation has no such breakpoint."""
         found = set[int]()
         for count in sorted({*counts} - {0})[-MAX_BREAKPOINTS:]:
             try:
@@ -130,16 +102,13 @@ class TokenizedPrompt:
         return found
 
     def count_closed(self, closed: str) -> int:
-        """Counts the tokens before the generation prompt, from the text without it; 0: not
-        known."""
+        """Counts the tokens before the generation prompt; 0: not known."""
         generation_prompt = self.text[count_common(closed, self.text) :]
         return self._count_from_end(generation_prompt) or 0
 
     def _count_from_start(self, text: str) -> int | None:
-        """Counts the whole tokens of the prompt that spell the text; None: its tokens differ.
-
-        The prompt may begin with a BOS token, and with spaces that SentencePiece adds.
-        """
+        """Counts the whole tokens of the prompt that spell the text; None: its tokens differ. It
+        may begin with BOS, and with spaces that SentencePiece adds."""
         data, offset = text.encode(), 0
         for position, token in enumerate(self.tokens):
             spelled = self.vocabulary.tokens[token]

@@ -18,13 +18,8 @@ COMMON = ""
 
 
 def name_scope(salt: str | None) -> str:
-    """Returns the scope of a salt; without a salt, the common one.
-
-    It is a hash, since a salt may be a secret such as an API key, and scopes are stored in files.
-
-    Raises:
-        RequestError: the salt is not text, or it is empty.
-    """
+    """Returns the scope of a salt; without one, the common scope. It is a hash, since a salt may be
+    a secret such as an API key, and scopes are stored in files."""
     if salt is None:
         return COMMON
     if not isinstance(salt, str) or not salt:
@@ -36,12 +31,9 @@ def name_scope(salt: str | None) -> str:
 
 @dataclass(frozen=True)
 class ScopedTokens:
-    """Tokens of a request, and its cache scope."""
-
     tokens: list[int]
     scope: CacheScope
 
 
 def scope_tokens(tokens: Sequence[int], scope: CacheScope) -> ScopedTokens:
-    """Copies tokens, and adds a scope."""
     return ScopedTokens([*tokens], scope)

@@ -33,16 +33,6 @@ of times if the tool is marked as repeatable."""
 
 @dataclass(frozen=True)
 class CallLimits:
-    """The limits of one turn.
-
-    Args:
-        calls: the maximum number of calls; None: any number.
-        identical: how often the turn may have the same call (same tool, same arguments, keys in any
-            order); None: any number of times.
-        repeatable: the tools whose calls the turn may repeat any number of times.
-        excluded: calls that the turn should not have; see `Job`.
-    """
-
     calls: int | None = None
     identical: int | None = None
     repeatable: frozenset[str] = frozenset()
@@ -165,11 +155,7 @@ _SWITCHES = (
 
 
 def check_job(job: Job) -> None:
-    """Refuses values of a wrong type. Without this check, many would act like the default.
-
-    Raises:
-        RequestError: names the field.
-    """
+    """Refuses values of a wrong type, which would mostly act like the default (RequestError)."""
     for name, kind in _CHOICES.items():
         value = getattr(job, name)
         if value not in list(kind):

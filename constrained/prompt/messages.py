@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from constrained.errors import TemplateError
 
@@ -27,17 +27,10 @@ def copy_json(value: Any) -> Any:
 
 
 def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Copies a conversation (OpenAI chat form) into the form that rendering starts from.
-
-    Developer messages become system messages; arguments that are the JSON text of an object
-    become that object, and those that are missing, null or such a word an empty one; missing
-    content becomes "", but next to tool calls None. Parts that are no text become a note, see
-    `find_noted`.
-
-    Raises:
-        TemplateError: not a list, empty, a message that is no object or has no role, or calls that
-            are no list.
-    """
+    """Copies a conversation (OpenAI chat form) into the form that rendering starts from: no
+    developer messages; arguments are objects where they are JSON text of one or empty; missing
+    content is "", but next to tool calls None. Parts that are no text become a note, see
+    `find_noted`. TemplateError: it is no conversation."""
     if isinstance(messages, str) or not isinstance(messages, Sequence):
         raise TemplateError("messages are not an array", where="/messages", hint=_FORM)
     if not messages:
@@ -82,11 +75,7 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_function(call: Any, where: str) -> tuple[str, Any]:
-    """Returns the name and the arguments of a call in normal form.
-
-    Raises:
-        TemplateError: it is no call of a function.
-    """
+    """Returns name and arguments of a call in normal form; TemplateError: it is none."""
     match call:
         case {"function": {"name": str(name), "arguments": arguments}}:
             return name, arguments
@@ -112,11 +101,7 @@ def read_arguments(arguments: Any) -> Any:
 
 
 def find_other_arguments(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns the JSON pointer of the first arguments that are no object; None: there are none.
-
-    Args:
-        messages: in normal form.
-    """
+    """Returns the JSON pointer of the first arguments, in normal form, that are no object."""
     for i, message in enumerate(messages):
         for j, call in enumerate(message.get("tool_calls", ())):
             match call:
@@ -129,14 +114,9 @@ def find_other_arguments(messages: Sequence[Mapping[str, Any]]) -> str | None:
 
 def find_noted(roles: Sequence[Any]) -> frozenset[int]:
     """Returns the numbers of the messages in which a note takes the place of a picture or a file:
-    results, and what the user has said before the last answer or together with results.
-
-    A client sends these again with each request, or has made them of what a tool has read: a
-    refusal would end the conversation for good. What the user asks now is refused.
-
-    Args:
-        roles: of the messages.
-    """
+    results, and what the user has said before the last answer or together with results. A client
+    sends these again each time: a refusal would end the conversation for good. What the user asks
+    now is refused."""
     asked = 0  # where the messages since the last answer begin
     for number, role in enumerate(roles[:-1]):
         if role == "assistant":
@@ -151,35 +131,24 @@ def find_noted(roles: Sequence[Any]) -> frozenset[int]:
 
 
 def is_left_out(part: Any) -> bool:
-    """Returns whether a part of content, in any dialect, is a picture, a file, or anything else
-    that a model of text cannot read."""
+    """Returns whether a part of content, in any dialect, is no text: a picture, a file."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     return isinstance(kind, str) and kind not in TEXT_PARTS
 
 
 def note_left_out(content: Any) -> Any:
-    """Returns content with a note in the place of each part that is no text. Other content stays as
-    it is."""
     if not isinstance(content, list):
         return content
     return [write_note(part["type"]) if is_left_out(part) else part for part in content]
 
 
 def write_note(kind: str) -> dict[str, str]:
-    """Returns a part of text that stands in the place of one of this type."""
     name = kind.removeprefix("input_").removesuffix("_url")
     return {"type": "text", "text": f"[{name} left out: this model reads text]"}
 
 
 def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Refuses pictures and other parts that are no text in what the user asks.
-
-    Args:
-        messages: in normal form.
-
-    Raises:
-        TemplateError: there is one; `where` is its JSON pointer.
-    """
+    """Refuses parts that are no text in what the user asks, with their JSON pointer."""
     for i, message in enumerate(messages):
         content = message["content"] if message["role"] == "user" else None
         for j, part in enumerate(content if isinstance(content, list) else ()):
@@ -190,7 +159,6 @@ def check_parts(messages: Sequence[Mapping[str, Any]]) -> None:
 
 
 def is_text_parts(content: Any) -> bool:
-    """Returns whether it is OpenAI's list of content parts, all of them text."""
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
         for part in content
@@ -205,8 +173,6 @@ def join_text_parts(content: Any) -> Any:
 
 
 def find_reasoning_name(message: Mapping[str, Any]) -> str:
-    """Returns the key of a message under which the client gave reasoning; by default, the usual
-    one."""
     for name in REASONING_NAMES:
         if message.get(name) is not None:
             return name
@@ -219,12 +185,11 @@ def read_reasoning(message: Mapping[str, Any]) -> Any:
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
-    """Returns True for an assistant message, in normal form, with neither content nor calls."""
+    """Returns whether a message of the assistant in normal form has neither content nor calls."""
     return message["role"] == "assistant" and message["content"] == ""
 
 
 def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the ids of calls and results in a conversation in OpenAI's form."""
     ids: list[Any] = []
     for message in messages:
         ids.append(message.get("tool_call_id"))
@@ -234,36 +199,36 @@ def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(id for id in ids if isinstance(id, str))
 
 
-def write_messages(
-    messages: list[dict[str, Any]],
-    *,
-    empty: str | None,
-    as_text: bool,
-    joined: bool,
-    named: bool,
-    blank: str,
-) -> list[Any]:
-    """Copies normal messages.
+class MessageSpelling(NamedTuple):
+    """How messages in normal form are written for a template.
 
     Args:
-        empty: replaces the content None.
         blank: the content of an assistant message with neither content nor calls.
+        named: reasoning gets the names that templates read, as in transformers.
+        empty: replaces the content None.
         as_text: arguments are the JSON text of an object.
         joined: parts of text become one text, a line each, as in llama.cpp; few templates support
             parts.
-        named: reasoning gets the names that templates read, as in transformers.
     """
-    written = copy_json(messages)
-    if named:
-        written = [_name_reasoning(message) for message in written]
-    for message in written:
-        if is_silent(message):
-            message["content"] = blank
-        if message["content"] is None:
-            message["content"] = empty
-        if joined:
-            message["content"] = join_text_parts(message["content"])
-        for function in _functions(message):
-            if as_text and isinstance(function["arguments"], dict):
-                function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
-    return written
+
+    blank: str = ""
+    named: bool = False
+    empty: str | None = ""
+    as_text: bool = False
+    joined: bool = False
+
+    def write(self, messages: list[dict[str, Any]]) -> list[Any]:
+        written = copy_json(messages)
+        if self.named:
+            written = [_name_reasoning(message) for message in written]
+        for message in written:
+            if is_silent(message):
+                message["content"] = self.blank
+            if message["content"] is None:
+                message["content"] = self.empty
+            if self.joined:
+                message["content"] = join_text_parts(message["content"])
+            for function in _functions(message):
+                if self.as_text and isinstance(function["arguments"], dict):
+                    function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+        return written

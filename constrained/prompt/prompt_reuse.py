@@ -1,12 +1,8 @@
-"""Finds which cached turn a prompt can reuse, and the text that comes after that turn.
-
-The prompt then consists of the tokens that the model has seen, and the tokens of the new text. For
-that, only the end of the turn in the rendered prompt has to be known. To find it, the conversation
-is rendered again, with one private-use character in the turn and one in the next message. The turn
-ends at the first end marker between the two, or else after the last text of the format. Which
-reasoning the template writes is found in the same way. A turn is not reused if the template now
-writes another text before it than the one that the turn answered.
-"""
+"""Finds which cached turn a prompt can reuse, and the text after it. For that, the end of the turn
+in the prompt has to be known: the conversation is rendered again, with a private-use character in
+the turn and one in the next message. The turn ends at the first end marker between them, or after
+the last text of the format. Which reasoning the template writes is found in the same way. A turn is
+not reused if the template now writes another text before it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +22,6 @@ MAX_PROBES = 2  # if the ends of the last turns are not found, the ends of other
 
 
 class Missed(StrEnum):
-    """The reason why a cached turn is not reused."""
-
     NONE = "no turn is kept"
     REASONING = "the template drops earlier reasoning"
     LAST = "no message of another role follows"
@@ -39,13 +33,8 @@ class Missed(StrEnum):
 
 @dataclass(frozen=True)
 class Reusable:
-    """A prompt that begins with tokens of the turn cache.
-
-    Args:
-        turn: the last turn that is reused; all before it is reused, too.
-        rest: the text after it.
-        reasoning: indexes of the messages whose reasoning is in the prompt.
-    """
+    """A prompt that begins with tokens of the turn cache, up to the last turn that is reused, and
+    the messages whose reasoning is in it."""
 
     turn: CachedTurn
     rest: Prompt
@@ -54,15 +43,6 @@ class Reusable:
 
 @dataclass(frozen=True)
 class RenderedHistory:
-    """A conversation, and the prompt that the template makes of it.
-
-    Args:
-        history: the conversation.
-        prompt: its rendered prompt.
-        write: renders the prompt of other messages.
-        boundaries: finds the ends of turns in prompts.
-    """
-
     history: History
     prompt: Prompt
     write: Write
@@ -87,12 +67,7 @@ class RenderedHistory:
 
     def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
         """Returns the prompt with the last cached turn that may be in it; or why the last one may
-        not.
-
-        Args:
-            recall: who decides about earlier reasoning.
-            reasoning: indexes of the messages whose reasoning the template writes.
-        """
+        not. `reasoning`: indexes of the messages whose reasoning the template writes."""
         allowed = _allow_reasoning(self.history, recall, reasoning)
         missed = list[Missed]()
         probes = 0
@@ -115,7 +90,6 @@ class RenderedHistory:
         return missed[0] if missed else Missed.NONE
 
     def _find_rest(self, index: int) -> Prompt | Missed:
-        """Returns the text that the template writes after a turn; or why that is not known."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST
@@ -146,7 +120,6 @@ def _drop_reasoning(message: dict[str, Any]) -> None:
 
 
 def _allow_reasoning(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
-    """Indexes of the messages whose reasoning may be in the prompt."""
     if recall is Recall.KEEP:
         return frozenset(history.reasoning)
     users = [i for i, message in enumerate(history.messages) if message["role"] == "user"]

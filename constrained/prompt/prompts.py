@@ -1,5 +1,4 @@
-"""Composes prompts: the text of the chat template as tokens, reusing the tokens of earlier
-turns."""
+"""Composes prompts: the text of the template as tokens, reusing those of earlier turns."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.errors import RequestError, check_count
+from constrained.errors import RequestError, check_count, make_overflow
 from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
     CacheBreakpoints,
@@ -16,7 +15,6 @@ from constrained.prompt.cache_breakpoints import (
     TokenizedPrompt,
 )
 from constrained.prompt.cache_scope import COMMON
-from constrained.prompt.encoding import check_text, encode_pieces, encode_prompt
 from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.job import Job, Recall
 from constrained.prompt.messages import check_parts, copy_json, normalise
@@ -45,17 +43,41 @@ TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</to
 are none."""
 
 
+def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:
+    """Raises ContextError if a text is too long to fit into the context. Tokenising millions of
+    characters would take minutes. None: there is no limit."""
+    if context_length is None:
+        return
+    size = len(text.encode(errors="surrogatepass"))
+    if size > context_length * vocabulary.longest:
+        least = size // vocabulary.longest
+        problem = f"your messages resulted in {least} tokens or more ({size} bytes)"
+        raise make_overflow(context_length, problem, least)
+
+
+def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
+    """Encodes a prompt; adds BOS if the model needs one. RequestError: a lone surrogate."""
+    tokens = encode_pieces(prompt, vocabulary)
+    bos = vocabulary.bos
+    if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
+        tokens.insert(0, bos)
+    return tuple(tokens)
+
+
+def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = False) -> list[int]:
+    tokens: list[int] = []
+    try:
+        for piece in prompt.pieces:
+            tokens += vocabulary.encode_special(piece, inside=inside)
+            inside = True  # SentencePiece adds no space before text that continues other text
+    except UnicodeEncodeError as e:
+        hint = "Replace it in the messages or tools"
+        raise RequestError("the prompt has a lone surrogate", hint=hint) from e
+    return tokens
+
+
 @dataclass(frozen=True)
 class Reuse:
-    """What a prompt reuses of the turns that the model has generated.
-
-    Args:
-        turn: the last turn that is reused, as the model wrote it; None: none is.
-        tokens: how many tokens at the start of the prompt are reused, up to the end of that turn.
-        missed: why no turn is reused.
-        reasoning: indexes of the messages whose reasoning is in the prompt.
-    """
-
     turn: CachedTurn | None = None
     tokens: int = 0
     missed: Missed | None = None
@@ -67,13 +89,7 @@ class ComposedPrompt:
     """A prompt as text and as tokens.
 
     Args:
-        rendered: the text of the template.
-        tokens: the token ids for the model; reused turns have the tokens that the model wrote.
-        state: where the prompt leaves the turn.
         key: the key of the conversation in the turn cache; b"" if the prompt is no conversation.
-        reuse: the tokens that are reused from that cache.
-        breakpoints: positions up to which other prompts are likely to share the tokens.
-        forms: in which messages are written, since the template loses or refuses them as they are.
     """
 
     rendered: Prompt
@@ -86,21 +102,13 @@ class ComposedPrompt:
 
     @property
     def text(self) -> str:
-        """The prompt as one text."""
         return self.rendered.text
 
 
 @dataclass(frozen=True)
 class _RenderContext:
-    """All that a prompt depends on, except for the messages.
-
-    Args:
-        selected: the format, and the template that teaches it.
-        tools: the tools of the prompt, in OpenAI form.
-        variables: of the template.
-        names: texts of special tokens and markers, which data must not contain as such.
-        scope: the cache scope.
-    """
+    """All that a prompt depends on, except for the messages; `names`: texts that data must not
+    contain as special tokens or markers."""
 
     selected: SelectedFormat
     tools: Sequence[Mapping[str, Any]]
@@ -113,7 +121,6 @@ class _RenderContext:
         return digest([*self.tools], dict(self.variables), self.scope)
 
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
-        """Renders a conversation; `opened`: with the generation prompt."""
         block = self.selected.format.reasoning
         keep = () if block is None else block.markers
         return render_prompt(
@@ -128,14 +135,8 @@ class _RenderContext:
 
 
 class Prompts:
-    """Composes the prompts of one model, and caches the turns that it has generated.
-
-    Args:
-        vocabulary: of the model.
-        formats: the wire formats of its turns.
-        remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
-        context_length: in tokens; a prompt that fills it is refused. None: any length.
-    """
+    """Composes the prompts of one model, and caches the turns that it has generated, up to
+    `remembered` tokens. A prompt that fills `context_length` tokens is refused."""
 
     def __init__(
         self,
@@ -153,32 +154,20 @@ class Prompts:
         self._shared_prefixes = SharedPrefixes()
 
     def share_turns(self, store: TurnStore) -> None:
-        """Also keeps generated turns in this store, and finds the turns of other processes
-        there."""
+        """Also keeps turns in this store, and finds those of other processes there."""
         if self._remembers:
             self._turns.shared = store
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of the caches of prompts and turns, by name."""
         return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
     def compose(
         self, job: Job, tools: Sequence[Mapping[str, Any]], selected: SelectedFormat
     ) -> ComposedPrompt:
-        """Composes the prompt of a job.
-
-        Args:
-            job: messages and options.
-            tools: the tools of the prompt, in OpenAI form.
-            selected: the format, and the template that teaches it.
-
-        Raises:
-            TemplateError: the template refuses the messages, or one of them is not in the prompt.
-            RequestError: the text has a lone surrogate.
-            ContextError: the prompt is far too long for the context. If it is only a little too
-                long, it is refused later, when a turn is generated, so that its tokens can be
-                counted.
-        """
+        """Composes the prompt of a job. TemplateError: the template refuses the messages, or one is
+        not in the prompt. RequestError: a lone surrogate. ContextError: it is far too long; one
+        that is only a little too long is refused when a turn is generated, so that its tokens can
+        be counted."""
         context = _RenderContext(
             selected=selected,
             tools=tools,
@@ -201,7 +190,7 @@ class Prompts:
             context.key,
             history.messages,
             tokens=tokens,
-            encode=partial(self._encode_plain, context),
+            encode=lambda messages: encode_prompt(context.write(messages), self._vocabulary),
         )
         write = partial(context.write, opened=False)
         positions = tokenized.find_breakpoints(job.breakpoints, history.messages, write)
@@ -223,16 +212,10 @@ class Prompts:
         )
 
     def compose_raw(self, prompt: str | Sequence[int]) -> ComposedPrompt:
-        """Makes a prompt of text or tokens, without a chat template.
-
-        Args:
-            prompt: text, or token ids. In text, names of special tokens are these tokens, and a
-                BOS token is added if the model needs one. Token ids are used as they are.
-
-        Raises:
-            RequestError: the prompt is empty, or is neither text nor tokens of this model.
-            ContextError: the prompt fills the context.
-        """
+        """Makes a prompt without a chat template. In text, names of special tokens are these
+        tokens, and BOS is added if the model needs one; token ids are used as they are.
+        RequestError: it is empty, or neither text nor tokens of this model. ContextError: it fills
+        the context."""
         if isinstance(prompt, str):
             check_text(prompt, self._vocabulary, self._context_length)
             text = Prompt((prompt,))
@@ -251,14 +234,8 @@ class Prompts:
     def keep(
         self, prompt: ComposedPrompt, tokens: Sequence[int], message: Mapping[str, Any]
     ) -> None:
-        """Caches the turn that was generated from a prompt. When a conversation brings the message
-        back, its prompt reuses the tokens. Does nothing if the prompt is no conversation.
-
-        Args:
-            prompt: the prompt that the turn answers.
-            tokens: all token ids after the prompt, without the end of the turn.
-            message: the turn in OpenAI form, with arguments as objects.
-        """
+        """Caches the turn that a prompt got, without its end and with arguments as objects, unless
+        the prompt is no conversation."""
         if not prompt.key:
             return
         turn = CachedTurn(
@@ -271,7 +248,6 @@ class Prompts:
         self._turns.keep(prompt.key, turn)
 
     def _recall(self, job: Job, context: _RenderContext) -> History:
-        """Normalises the conversation, and finds the turns that this model has generated."""
         with context.selected.template.failures():
             messages = normalise(job.messages)
         check_parts(messages)
@@ -286,7 +262,6 @@ class Prompts:
     def _encode(
         self, prompt: Prompt, context: _RenderContext, history: History, *, recall: Recall
     ) -> tuple[tuple[int, ...], Reuse]:
-        """Encodes a prompt; returns its tokens, and the part reused from the turn cache."""
         format = context.selected.format
         boundaries = TurnBoundaries(format, {*format.ends, *self._ends})
         rendered = RenderedHistory(history, prompt, write=context.write, boundaries=boundaries)
@@ -302,9 +277,6 @@ class Prompts:
         reused = found.turn.all_tokens
         reuse = Reuse(turn=found.turn, tokens=len(reused), reasoning=found.reasoning)
         return (*reused, *rest), reuse
-
-    def _encode_plain(self, context: _RenderContext, messages: Messages) -> tuple[int, ...]:
-        return encode_prompt(context.write(messages), self._vocabulary)
 
     @cached_property
     def _ends(self) -> frozenset[str]:

@@ -60,30 +60,15 @@ def find_text_ends(
 
 @dataclass(frozen=True)
 class TurnBoundaries:
-    """Finds the ends of turns in rendered prompts.
-
-    Args:
-        format: the wire format of the turns.
-        ends: texts that end a turn.
-    """
-
     format: Format
     ends: Collection[str]
 
     def is_front_kept(self, opened: str, whole: str) -> bool:
-        """Returns whether the text before a turn is still the text that the turn answered.
-
-        Some templates write tools (Mistral) or instructions (Command R) before the last message. If
-        such a turn was reused, the prompt would have them twice.
-
-        Differences in reasoning blocks and tags at the end of the text are ignored: templates write
-        them differently for earlier turns (DeepSeek R1, after results). Other differences count:
-        Apertus leaves a list of results open if a turn follows it.
-
-        Args:
-            opened: the rendered conversation up to the turn, with the generation prompt.
-            whole: the rendered conversation with the turn and all that follows it.
-        """
+        """Returns whether the text before a turn, up to the generation prompt, is still the one
+        that the turn answered. Some templates write tools (Mistral) or instructions (Command R)
+        before the last message; the prompt would have them twice. Reasoning blocks and tags at the
+        end may differ for earlier turns (DeepSeek R1, after results), but nothing else: Apertus
+        leaves a list of results open if a turn follows."""
         block = self.format.reasoning
         tags: tuple[str, ...] = ()
         if block:
@@ -100,16 +85,8 @@ class TurnBoundaries:
     ) -> int | None:
         """Finds the offset at which the text of a turn ends. There the end marker of the turn
         begins; if the template writes none (GLM, Apertus after calls), the next message begins.
-
-        Args:
-            marked: the rendered conversation with two unique characters in it.
-            message: the turn, with the first of them.
-            inside: the character at the end of the turn.
-            after: the character in the next message.
-
-        Returns:
-            None if the end is not found.
-        """
+        `inside` and `after` are unique characters at the end of the turn and in the next message.
+        None: it is not found."""
         start, stop = marked.text.rfind(inside), marked.text.find(after)
         if not 0 <= start < stop:
             return None
@@ -137,7 +114,6 @@ class TurnBoundaries:
 
 
 def _without_tag(text: str) -> str:
-    """Returns the text without a tag at its end."""
     start = text.rfind({">": "<", "]": "["}.get(text[-1:], "\0"))
     if start >= 0 and _TAG.fullmatch(text, start):
         return text[:start]

@@ -1,13 +1,8 @@
-"""Caches generated turns as tokens, to reuse them when a conversation brings one back.
-
-A client does not send back exactly the generated text: it drops reasoning and spells arguments in
-another way, and the template has its own form of the turn. Tokenised again, the turn would be new
-to the KV cache. So turns are kept as tokens, after the tokens of the prompt that they answered.
-
-A turn is found by everything that came before it (the tools, each message, and which cached turns
-those were) and by its visible text. An edited turn is never found, nor is a turn after another
-history, even if the ids of calls are the same.
-"""
+"""Caches generated turns as tokens, to reuse them when a conversation brings one back. A client
+drops reasoning and spells arguments in another way, and the template has its own form: tokenised
+again, the turn would be new to the KV cache. A turn is found by all that came before it (tools,
+messages, cached turns) and by its visible text. An edited turn is never found, nor is a turn after
+another history."""
 
 import hashlib
 import json
@@ -23,7 +18,7 @@ from typing import Any, Protocol
 
 from constrained.prompt.messages import (
     REASONING_NAMES,
-    is_text_parts,
+    join_text_parts,
     read_reasoning,
 )
 from grammars.limits.byte_cache import CacheLimit, CacheSize, measure_bytes
@@ -42,21 +37,18 @@ def digest(*parts: object) -> bytes:
     key = hash_json(parts)
     if key is not None:
         return key
+
+    def show(value: object) -> object:
+        return value.hex() if isinstance(value, bytes) else repr(value)
+
     try:
-        data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
+        data = json.dumps(parts, ensure_ascii=False, default=show).encode(errors="replace")
     except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
         return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _show(value: object) -> object:
-    if isinstance(value, bytes):
-        return value.hex()
-    return repr(value)
-
-
 def writes_ids(format: Format) -> bool:
-    """Returns whether a model writes the ids of its calls."""
     for node in format.call:
         if isinstance(node, JsonCall):
             node = node.id
@@ -73,7 +65,6 @@ class CachedTurn:
         before: the last cached turn in the prompt; None: the prompt has none.
         added: token ids of the prompt after that turn.
         tokens: the generated token ids, without the end of the turn.
-        message: the turn in OpenAI form, with arguments as objects.
         shown_reasoning: indexes of the earlier messages whose reasoning is in the prompt.
         key: the key in the cache of what the turn answered; b"": the turn is not cached.
     """
@@ -85,14 +76,13 @@ class CachedTurn:
     shown_reasoning: frozenset[int] = frozenset()
     key: bytes = b""
 
-    @property
+    @cached_property
     def size(self) -> int:
-        """Its size in tokens, including the size of the message."""
-        return len(self.added) + len(self.tokens) + OVERHEAD + self._message_size
+        message = measure_bytes(self.message) // TOKEN_BYTES
+        return len(self.added) + len(self.tokens) + OVERHEAD + message
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
-        """The prompt, and the generated tokens."""
         parts, turn = list["array[int]"](), self
         while turn is not None:
             parts += [turn.tokens, turn.added]
@@ -101,12 +91,7 @@ class CachedTurn:
 
     @property
     def reasoning(self) -> str:
-        """The reasoning, without the white space around it."""
         return _strip(read_reasoning(self.message))
-
-    @cached_property
-    def _message_size(self) -> int:
-        return measure_bytes(self.message) // TOKEN_BYTES
 
     @cached_property
     def name(self) -> bytes:
@@ -119,12 +104,7 @@ class CachedTurn:
 
     def has_same_content(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
         """Returns whether a message has the content of this turn. White space around texts and the
-        spelling of arguments do not matter; reasoning may be missing.
-
-        Args:
-            message: in normal form.
-            with_ids: the ids of calls have to match, too, since the model has written them.
-        """
+        spelling of arguments do not matter; reasoning may be missing."""
         for name in REASONING_NAMES:
             if _strip(message.get(name)) not in ("", self.reasoning):
                 return False
@@ -145,16 +125,13 @@ def _strip(text: Any) -> str:
 
 
 def _read_text(message: Mapping[str, Any]) -> Any:
-    content: Any = message.get("content") or ""
-    if is_text_parts(content):
-        content = "\n".join(part["text"] for part in content)
+    content: Any = join_text_parts(message.get("content") or "")
     if isinstance(content, str):
         return content.strip()
     return content
 
 
 def _read_calls(message: Mapping[str, Any], with_ids: bool) -> list[bytes]:
-    """Returns the names, arguments and perhaps ids of the calls; of no such shape: as they are."""
     calls = list[bytes]()
     for call in message.get("tool_calls") or ():
         match call:
@@ -187,7 +164,6 @@ class History:
     """A conversation, and which of its turns are kept.
 
     Args:
-        key: names the conversation.
         messages: in normal form; turns that are kept have their reasoning again.
         turns: the generated turns, by the index of the message.
     """
@@ -198,7 +174,6 @@ class History:
 
     @cached_property
     def reasoning(self) -> dict[int, str]:
-        """The reasoning of assistant messages that have one, by index."""
         texts: dict[int, str] = {}
         for index, message in enumerate(self.messages):
             text = _strip(read_reasoning(message))
@@ -225,13 +200,9 @@ class PackedTurn:
 class TurnStore(Protocol):
     """Turns that several processes share. For several threads."""
 
-    def find(self, key: bytes) -> Iterable[PackedTurn]:
-        """Returns the turns that answered what the key names, the oldest first."""
-        ...
+    def find(self, key: bytes) -> Iterable[PackedTurn]: ...
 
-    def keep(self, key: bytes, turn: PackedTurn) -> None:
-        """Stores a turn under a key."""
-        ...
+    def keep(self, key: bytes, turn: PackedTurn) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -243,21 +214,12 @@ class _Path:
     followed: tuple[_TurnKey, ...] = ()
 
     def follow(self, number: int, turn: CachedTurn) -> "_Path":
-        """Returns the path with one more turn."""
         followed = (*self.followed, (self.key, turn.name))
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
-
-    def pass_by(self, message: Mapping[str, Any]) -> "_Path":
-        """Returns the path extended by a message that is not a cached turn."""
-        return replace(self, key=digest(self.key, message))
 
 
 class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
-
-    Args:
-        max_tokens: the maximum number of tokens, including `OVERHEAD`; see `Room`.
-        with_ids: see `CachedTurn.has_same_content`.
 
     Attributes:
         shared: a store with the turns of other processes; None: there is none.
@@ -275,17 +237,11 @@ class TurnCache:
 
     @property
     def size(self) -> CacheSize:
-        """How much is kept."""
         return CacheSize(len(self._kept), TOKEN_BYTES * self._size)
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
         """Finds the cached turns of a conversation. If several have the same text, it chooses those
-        that most of the later turns follow.
-
-        Args:
-            key: names what else the prompt depends on: the tools, and variables of the template.
-            messages: in normal form; not changed.
-        """
+        that most of the later turns follow."""
         paths = [_Path(key)]
         for number, message in enumerate(messages):
             longer = list[_Path]()
@@ -296,18 +252,19 @@ class TurnCache:
                 for turn in found:
                     longer.append(path.follow(number, turn))
                 if not found:
-                    longer.append(path.pass_by(message))
+                    longer.append(replace(path, key=digest(path.key, message)))
             longer.sort(key=lambda path: -len(path.turns))
             paths = longer[:MAX_PATHS]
         best = paths[0]
         self._touch(best.followed)
-        restored: list[dict[str, Any]] = []
-        for number, message in enumerate(messages):
-            restored.append(_restore_reasoning(message, best.turns.get(number)))
+        restored = [*messages]
+        for number, turn in best.turns.items():
+            if turn.reasoning and not read_reasoning(messages[number]):
+                reasoning = read_reasoning(turn.message)
+                restored[number] = messages[number] | {"reasoning_content": reasoning}
         return History(best.key, restored, best.turns)
 
     def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:
-        """Returns the turns under this key that match a message, the latest one first."""
         with self._lock:
             known = [*self._of.get(key, {}).values()]
         found = self._choose(known, message)
@@ -317,7 +274,6 @@ class TurnCache:
         return found[:MAX_PATHS]
 
     def _choose(self, turns: Sequence[CachedTurn], message: Mapping[str, Any]) -> list[CachedTurn]:
-        """Returns the turns that match a message, the latest one first."""
         found = list[CachedTurn]()
         for turn in reversed(turns):
             if turn.has_same_content(message, with_ids=self._with_ids):
@@ -351,8 +307,6 @@ class TurnCache:
                     self._kept.move_to_end(key)
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
-        """Caches the turn that answered the conversation of this key; replaces one with the same
-        tokens."""
         turn = self._put(key, turn)
         if self.shared is None:
             return
@@ -390,9 +344,3 @@ class TurnCache:
         del self._of[key][name]
         if not self._of[key]:
             del self._of[key]
-
-
-def _restore_reasoning(message: dict[str, Any], turn: CachedTurn | None) -> dict[str, Any]:
-    if turn is None or read_reasoning(message) or not turn.reasoning:
-        return message
-    return message | {"reasoning_content": read_reasoning(turn.message)}

@@ -1,8 +1,10 @@
 """The compiled turn: prompt, grammar, parser, and the checks of the generated values."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import ceil
 
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.endless.values import EndlessValues
@@ -13,7 +15,6 @@ from constrained.decode.request import DecodeInput, EnvelopeRules
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RequestError
 from constrained.mask.matcher import Matcher
-from constrained.model.compile.ending_growth import EndingGrowth, estimate_growth
 from constrained.model.compile.grammar_compiler import GrammarCompiler, GrammarSource
 from constrained.prompt.cache_scope import CacheScope
 from constrained.prompt.job import MAX_REPEATED, NO_LIMITS, CallLimits, Envelopes
@@ -21,13 +22,72 @@ from constrained.prompt.prompts import TEXT, ComposedPrompt
 from constrained.prompt.tools.offer import Offer, Refusal
 from grammars.parse.parser import Parser
 from grammars.parse.render import render_opening
+from grammars.schema.extent import bound_length, bound_rest
 from grammars.schema.lowering.checked import CheckedArguments, find_checked
 from grammars.schema.nodes import Schema
-from grammars.turn import THINKING_TAGS, Choice, JsonAnswer, Policy, Start, State, Think, Tool
+from grammars.turn import (
+    THINKING_TAGS,
+    Answer,
+    Choice,
+    ChoiceAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+    Start,
+    State,
+    Think,
+    Tool,
+)
 from grammars.turn_grammar.ir.completion import Completer
 from grammars.turn_grammar.ir.grammar import Grammar
 from grammars.wire.format import Format
 from grammars.wire.formats import GENERIC
+
+MARGIN = 1.5  # tokens of arguments may be shorter than those of schemas
+UNBOUNDED = 10**9  # tokens
+SAMPLE = 4_000  # characters of the schemas, enough to estimate how long tokens are
+
+
+@dataclass(frozen=True)
+class EndingGrowth:
+    """How many tokens the shortest ending can grow, at most: by one more token (those of the
+    longest call or answer), and by any text (None: no limit)."""
+
+    of_token: int
+    of_text: int | None
+
+
+def estimate_growth(
+    tools: Sequence[Tool], answer: Answer | None, vocabulary: Vocabulary
+) -> EndingGrowth:
+    if isinstance(answer, RegexAnswer):
+        return EndingGrowth(UNBOUNDED, None)  # one character can make any number necessary
+    schemas = [tool.schema for tool in tools]
+    if isinstance(answer, JsonAnswer):
+        schemas.append(answer.schema)
+    names = [tool.name for tool in tools]
+    options = answer.options if isinstance(answer, ChoiceAnswer) else ()
+    bytes_per_token = _measure_tokens(schemas, vocabulary)
+
+    def count_tokens(sizes: Iterable[int]) -> int:
+        longest = max(sizes, default=0) + _measure_longest(names)
+        return ceil(MARGIN * max(longest, _measure_longest(options)) / bytes_per_token)
+
+    rests = [bound_rest(schema) for schema in schemas]
+    bounded = [rest for rest in rests if rest is not None]
+    of_text = count_tokens(bounded) if len(bounded) == len(rests) else None
+    return EndingGrowth(count_tokens(map(bound_length, schemas)), of_text)
+
+
+def _measure_tokens(schemas: Sequence[Schema], vocabulary: Vocabulary) -> float:
+    """Returns the average bytes of the tokens in the schemas, at least 1."""
+    sources = json.dumps([schema.source for schema in schemas], ensure_ascii=False)
+    sample = sources[:SAMPLE]
+    return max(1, len(sample.encode()) / len(vocabulary.encode(sample)))
+
+
+def _measure_longest(texts: Iterable[str]) -> int:
+    return max((len(text.encode()) for text in texts), default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +95,9 @@ class TurnPlan:
     """What a compiled turn is, without the objects that exist only in its process.
 
     Args:
-        prompt: the prompt of the conversation.
-        prefill: the assistant prefill, which comes after the prompt.
         source: what the grammar is built from. Its state is where the grammar starts: at the end of
             the prompt, or after the reasoning block if the prefill has content.
-        budget: limits the reasoning; None: no limit.
         scope: the cache scope of the prompt; None: nothing is cached.
-        thinking_tags: as in `Job`.
-        call_limits: how many calls the turn may have, and how often the same one.
-        max_repetition: as in `Job`.
-        call_ids: the ids of the calls in the conversation so far.
-        envelopes: as in `Job`.
-        quoted_tools: the tools that the data of the conversation calls.
     """
 
     prompt: ComposedPrompt
@@ -63,18 +114,16 @@ class TurnPlan:
 
     @cached_property
     def tokens(self) -> tuple[int, ...]:
-        """The token ids that the model reads before it generates: the prompt and the prefill."""
+        """The token ids that the model reads before it generates."""
         return self.prompt.tokens + self.prefill.tokens
 
     @property
     def has_calls(self) -> bool:
-        """Whether the turn may have calls."""
         return bool(self.source.policy.select(self.source.tools))
 
     @property
     def max_content_repetition(self) -> int | None:
-        """None where content may not end anywhere: a call or an answer must come. A raw text has no
-        turn that could end."""
+        """None where content may not end anywhere: a call or an answer must come, or it is raw."""
         policy = self.source.policy
         if policy.requires_output or policy.answer is not None or self.source.format == TEXT:
             return None
@@ -97,11 +146,7 @@ class TurnPlan:
         return is_explained and self.source.policy.choice is Choice.AUTO and self.has_calls
 
     def check_endless(self) -> None:
-        """Refuses a turn that cannot continue until its tokens run out (`ignore_eos`).
-
-        Raises:
-            RequestError: the turn has tools, or a text of the template ends it.
-        """
+        """Refuses a turn that cannot continue until its tokens run out (`ignore_eos`)."""
         if self.has_calls:
             message = "with tools, the turn would make calls without end"
             hint = "Leave ignore_eos or the tools out, or use tool_choice: none"
@@ -116,13 +161,10 @@ class CompiledTurn:
     """A job, compiled for one model. It can be generated any number of times.
 
     Args:
-        plan: what the turn is.
-        grammars: compiles grammars for the model.
         markers: the token ids of the format's markers that are one token, by their text.
         completer: finds the shortest ending of a turn, and holds the grammar; None: the turn is
             free text.
         matcher: of the grammar, after the tokens of the prefill; None: the turn is free text.
-        refused: the tools that were left out.
     """
 
     plan: TurnPlan
@@ -134,42 +176,34 @@ class CompiledTurn:
 
     @property
     def prompt(self) -> ComposedPrompt:
-        """The prompt of the conversation."""
         return self.plan.prompt
 
     @property
     def prefill(self) -> WrittenPrefill:
-        """The assistant prefill, which comes after the prompt."""
         return self.plan.prefill
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The token ids that the model reads before it generates: the prompt and the prefill."""
         return self.plan.tokens
 
     @property
     def format(self) -> Format:
-        """The wire format of the turn."""
         return self.plan.source.format
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be called."""
         return self.plan.source.tools
 
     @property
     def policy(self) -> Policy:
-        """Which calls, reasoning and answer are allowed."""
         return self.plan.source.policy
 
     @property
     def state(self) -> State:
-        """Where the grammar starts."""
         return self.plan.source.state
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the model."""
         return self.grammars.vocabulary
 
     @property
@@ -178,11 +212,6 @@ class CompiledTurn:
         return None if self.completer is None else self.completer.grammar.lark
 
     def constrain(self, offer: Offer) -> "CompiledTurn":
-        """Returns the turn with its grammar.
-
-        Args:
-            offer: its tools, as for `GrammarCompiler.compile`, which has the errors.
-        """
         completer, matcher = self.grammars.compile(self.plan.source, offer)
         return replace(self, completer=completer, matcher=matcher)
 
@@ -237,8 +266,7 @@ class CompiledTurn:
         )
 
     def _list_openings(self, name: str, has_content: bool) -> list[str]:
-        """Lists the ways to open a call, without the white space at its end, which may be part of
-        the next token."""
+        """Lists ways to open a call, without the white space that the next token may have."""
         opening = render_opening(self.format, name, self.state).rstrip()
         if not has_content:
             starts = [content.opener + content.closer for content in self.format.contents]
@@ -250,15 +278,9 @@ class CompiledTurn:
         return [before + opening for before in dict.fromkeys([*befores, *closers])]
 
     def _continue_in(self, format: Format, lead: str) -> DecodeInput:
-        """Makes the input for the rest of a turn that goes on in another format.
-
-        Args:
-            format: of the rest.
-            lead: what the turn has written of the first call.
-
-        Raises:
-            ToolError, SchemaError, PolicyError: the format cannot write the call.
-        """
+        """Makes the input for the rest of a turn that goes on in another format; `lead`: what the
+        turn has written of the first call. Raises ToolError, SchemaError or PolicyError: the format
+        cannot write it."""
         markers = self.vocabulary.find_markers(format.texts)
         # A call that the data contains could be copied behind the first one.
         parallel = self.policy.parallel and not self.plan.quoted_tools
@@ -285,7 +307,6 @@ class CompiledTurn:
         return replace(self, plan=replace(self.plan, source=source))
 
     def make_parser(self) -> Parser:
-        """Makes a parser for the text of this turn."""
         reads_tags = self.plan.thinking_tags and not self.policy.answer
         return Parser(
             self.format,
@@ -301,10 +322,8 @@ class CompiledTurn:
 
     @cached_property
     def checked_schemas(self) -> CheckedSchemas:
-        """The schemas of values that are checked when they are complete.
-
-        Tools that are not strict have none: their calls are delivered even if they fail a check.
-        """
+        """The schemas of values that are checked when they are complete; those of tools that are
+        not strict are delivered even if they fail."""
         checked: dict[str, tuple[Schema, CheckedArguments]] = {}
         for tool in self.tools:
             if tool.strict:
@@ -319,11 +338,6 @@ class CompiledTurn:
         return estimate_growth(self.tools, self.policy.answer, self.vocabulary)
 
     def make_reserve(self, limit: int) -> CompletionReserve:
-        """Makes the completion reserve of a turn.
-
-        Args:
-            limit: the maximum number of tokens of the turn.
-        """
         assert self.completer is not None, "a free turn ends anywhere"
         return CompletionReserve(
             self.completer.fork().complete,
@@ -335,17 +349,13 @@ class CompiledTurn:
         )
 
     def build_closing(self) -> Grammar:
-        """Builds the grammar of the rest of a turn that has to end its reasoning now.
-
-        A remote engine cannot count reasoning tokens. They are counted here, and the engine then
-        continues with this grammar.
-        """
+        """Builds the grammar of a turn that has to end its reasoning now, for a remote engine,
+        which cannot count reasoning tokens."""
         policy = replace(self.policy, think=Think.FORBIDDEN)
         state = State(Start.OPEN, calls=self.state.calls)
         return replace(self.plan.source, policy=policy, state=state).build(self.markers)
 
     def make_endless_values(self) -> EndlessValues:
-        """Makes the part of the turn that ends values which repeat themselves."""
         assert self.completer is not None, "a free turn has no values"
         assert self.plan.max_repetition is not None
         return EndlessValues(

@@ -1,8 +1,5 @@
-"""Compiles a job to a turn: prompt tokens, grammar, matcher and parser.
-
-`Compiler.compile` reads the tools, renders the prompt and builds the grammar that starts where the
-prompt ends. `grammar_compiler` has the part between grammar and matcher.
-"""
+"""Compiles a job to a turn: reads the tools, renders the prompt and builds the grammar that starts
+where the prompt ends. `grammar_compiler` has the part between grammar and matcher."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -23,7 +20,6 @@ from constrained.model.compile.grammar_compiler import (
 from constrained.model.compile.prefilled_turn import add_prefill, narrow_policy, narrow_state
 from constrained.prompt.assistant_prefill import AssistantPrefill, read_prefill
 from constrained.prompt.cache_scope import name_scope
-from constrained.prompt.encoding import check_text
 from constrained.prompt.format_selection.kwargs_selection import MAX_KEPT, FormatByKwargs
 from constrained.prompt.format_selection.selection import SelectedFormat, end_turns, select_format
 from constrained.prompt.job import (
@@ -35,7 +31,7 @@ from constrained.prompt.job import (
     check_job,
 )
 from constrained.prompt.messages import read_call_ids
-from constrained.prompt.prompts import TEXT, Prompts
+from constrained.prompt.prompts import TEXT, Prompts, check_text
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.environment import freeze
 from constrained.prompt.template.rendering import REQUEST_SECONDS, limit_renderings
@@ -56,8 +52,6 @@ MAX_STEPS = 400_000
 
 
 class RawOptions(TypedDict, total=False):
-    """Options of a raw prompt, as in `Job`."""
-
     cache_salt: str | None
     cache_prompt: bool
     max_repetition: int | None
@@ -67,20 +61,9 @@ class Compiler:
     """Compiles jobs for one vocabulary and chat template; keeps compiled grammars.
 
     Args:
-        vocabulary: of the model.
-        template: its chat template.
         tool_template: the template for jobs with tools; None: `template`.
-        tool_format: the wire format of calls; None: the one that the template teaches.
         remembered: how many tokens of earlier turns to keep, see `TurnCache`; 0: none.
         context_length: in tokens; a prompt that fills it is refused. None: any length.
-
-    Attributes:
-        format: the wire format of turns with tools.
-        notices: what the user should know about this format.
-        prompts: composes the prompts.
-
-    Raises:
-        TemplateError, RequestError: a template is broken, or cannot teach the format.
     """
 
     def __init__(
@@ -114,7 +97,6 @@ class Compiler:
 
     @property
     def markers(self) -> dict[str, int]:
-        """The token ids of the formats' markers that are one token, by their text."""
         return self._grammars.usual.markers
 
     @cached_property
@@ -127,22 +109,14 @@ class Compiler:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of llguidance that grammars are compiled against."""
         return self._grammars.usual.tokenizer
 
     def compile(self, job: Job) -> CompiledTurn:
-        """Renders the prompt, then builds the grammar that starts where the prompt ends.
-
-        A tool that the grammar cannot enforce is left out, see `read_offer`.
-
-        Raises:
-            ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
-            TemplateError: the template refuses the messages.
-            GrammarError: llguidance refuses the grammar of all tools together; for that of a single
-                tool it is a SchemaError, which names the tool.
-            RequestError: a field of the job has a wrong value, or no turn can continue the prefill.
-            ContextError: the prompt, or the prefill, fills the context.
-        """
+        """Renders the prompt, then builds the grammar that starts where the prompt ends. A tool
+        that it cannot enforce is left out, see `read_offer`. GrammarError: llguidance refuses the
+        grammar of all tools together; ToolError, SchemaError, PolicyError: the tools, the choice or
+        the answer cannot be used; TemplateError, RequestError, ContextError: the messages, a field,
+        or their length."""
         check_job(job)
         # Not in the steps of the job: what it infers is kept for others.
         self._choose_formats(job).find(job.template_kwargs)
@@ -159,7 +133,6 @@ class Compiler:
         return turn
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {**self.prompts.measure_caches(), **self._grammars.measure_caches()}
 
     def knows(self, job: Job) -> bool:
@@ -170,8 +143,7 @@ class Compiler:
         return self._choose_formats(job).knows(job.template_kwargs)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
-        """Returns whether variables of the template cannot have these values: it fails on any
-        conversation then, or the format of its turns is not known."""
+        """Returns whether the template, or the format of its turns, does not allow these values."""
         return self._with_tools.refuses(values)
 
     def _choose_formats(self, job: Job) -> FormatByKwargs:
@@ -207,18 +179,8 @@ class Compiler:
         cache_prompt: bool = True,
         max_repetition: int | None = MAX_REPEATED,
     ) -> CompiledTurn:
-        """Compiles a raw prompt, without a chat template. All generated text is content.
-
-        Args:
-            prompt: text, or token ids. In text, names of special tokens are these tokens, and a
-                BOS token is added if the model needs one. Token ids are used as they are.
-            answer: the form of the generated text; None: any text.
-            cache_salt, cache_prompt, max_repetition: as in `Job`.
-
-        Raises:
-            RequestError, ContextError: the prompt is no prompt of this model, or fills the context.
-            GrammarError, SchemaError: the answer cannot be enforced.
-        """
+        """Compiles a raw prompt, without a chat template; all generated text is content. In text,
+        names of special tokens are these tokens, and BOS is added if the model needs one."""
         scope, composed = name_scope(cache_salt), self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
         source = GrammarSource(TEXT, (), policy=policy, state=composed.state, scope=scope)
@@ -233,15 +195,8 @@ class Compiler:
         return turn if answer is None else turn.constrain(Offer())
 
     def attach(self, plan: TurnPlan, grammar: Grammar | None) -> CompiledTurn:
-        """Makes a compiled turn of one that another process has compiled.
-
-        Args:
-            plan: of a turn for the vocabulary of this compiler.
-            grammar: its grammar; None: it is free text.
-
-        Raises:
-            GrammarError: llguidance refuses the grammar, or the tokens of the prefill.
-        """
+        """Makes a compiled turn of one that another process has compiled; GrammarError: llguidance
+        refuses the grammar, or the tokens of the prefill."""
         source = plan.source
         turn = _begin(plan, self._grammars.find(source.format))
         if grammar is None:
@@ -253,23 +208,13 @@ class Compiler:
         return replace(turn, completer=completer, matcher=matcher)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
-        """Caches the tokens of a generated turn. When a conversation brings the message back, its
-        prompt has the same tokens.
-
-        Args:
-            tokens: the generated token ids, without the end of the turn.
-            message: the generated message, in OpenAI form, with arguments as objects.
-        """
+        """Caches the token ids of a generated turn, without its end, for the next prompt."""
         prefill = turn.prefill
         full_message = prefill.message.join(message)
         self.prompts.keep(turn.prompt, (*prefill.tokens, *tokens), full_message)
 
     def _compile_offer(self, job: Job, offer: Offer, prefill: AssistantPrefill) -> CompiledTurn:
-        """Compiles the turn with these tools.
-
-        Raises:
-            RefusedToolError: one of them cannot be enforced.
-        """
+        """Compiles the turn with these tools; RefusedToolError: one cannot be enforced."""
         policy, call_limits = _fit_policy(job, offer), _read_call_limits(job, offer)
         formats = self._with_tools if offer.tools else self._without_tools
         selected = formats.find(job.template_kwargs)
@@ -291,6 +236,9 @@ class Compiler:
             text_ends=text_ends,
             scope=job.grammar_scope,
         )
+        quoted = frozenset[str]()
+        if job.envelopes != Envelopes.OFF and not policy.requires_output:
+            quoted = find_quoted_tools(job.messages, [tool.name for tool in offer.tools])
         plan = TurnPlan(
             prompt=prompt,
             source=source,
@@ -301,7 +249,7 @@ class Compiler:
             max_repetition=job.max_repetition,
             call_ids=read_call_ids(job.messages),
             envelopes=Envelopes(job.envelopes),
-            quoted_tools=_find_quoted(job, policy, offer),
+            quoted_tools=quoted,
         )
         turn = replace(_begin(plan, grammars), refused=offer.refused)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
@@ -317,7 +265,6 @@ class Compiler:
 def _find_formats(
     vocabulary: Vocabulary, template: ChatTemplate, chosen: Format | None
 ) -> FormatByKwargs:
-    """Returns the formats of a template; `chosen`: the user's format, if any."""
     special = frozenset(vocabulary.named.values())
     ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
 
@@ -328,18 +275,14 @@ def _find_formats(
 
 
 def _begin(plan: TurnPlan, grammars: GrammarCompiler) -> CompiledTurn:
-    """Returns the turn without its grammar."""
     return CompiledTurn(plan=plan, grammars=grammars, markers=grammars.markers)
 
 
 def _make_budget(
     job: Job, format: Format, policy: Policy, grammars: GrammarCompiler
 ) -> ReasoningBudget | None:
-    """Returns the reasoning budget; None: reasoning has no limit, or the format has no reasoning.
-
-    Where a call or an answer is required, there is always a budget: reasoning without end would
-    leave no tokens for it.
-    """
+    """Returns the reasoning budget; None: no limit. Where a call or an answer is required, there is
+    one: endless reasoning would leave no tokens for it."""
     block = format.reasoning
     if block is None or (job.reasoning_budget is None and not policy.requires_output):
         return None
@@ -357,23 +300,11 @@ def _make_budget(
 
 
 def _fit_policy(job: Job, offer: Offer) -> Policy:
-    """Reads which calls, reasoning and answer the job allows.
-
-    Raises:
-        PolicyError, ToolError: the tool choice does not fit the offered tools.
-    """
     policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
     policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
     policy = offer.fit(policy)
     policy.select(offer.tools)
     return policy
-
-
-def _find_quoted(job: Job, policy: Policy, offer: Offer) -> frozenset[str]:
-    """Returns the tools that the data of the conversation calls, if that matters."""
-    if job.envelopes == Envelopes.OFF or policy.requires_output:
-        return frozenset()
-    return find_quoted_tools(job.messages, [tool.name for tool in offer.tools])
 
 
 def _read_call_limits(job: Job, offer: Offer) -> CallLimits:

@@ -1,9 +1,6 @@
-"""A compiled turn in a form that can be sent to another process, which decodes it.
-
-The other process has the same model, and needs the tokens of the prompt, but not its text. Tools
-and grammar are the same for all turns of a conversation. So they are sent as one named piece, which
-the other process need not read again.
-"""
+"""A compiled turn in a form that can be sent to another process with the same model, without the
+text of its prompt. Tools and grammar, the same for all turns of a conversation, are a named piece,
+which is read once."""
 
 import hashlib
 import pickle
@@ -33,24 +30,19 @@ class TurnConstraints:
 
 @dataclass(frozen=True)
 class PackedConstraints:
-    """Constraints as bytes, and their hash as a name."""
-
     name: bytes
     data: bytes
 
 
 @dataclass(frozen=True)
 class DetachedTurn:
-    """A turn without what only exists in its process: the text of its prompt, its tools and grammar
-    are not in `plan`."""
+    """A turn without the text of its prompt; its tools and grammar are not in `plan`."""
 
     plan: TurnPlan
     constraints: PackedConstraints
 
 
 class TurnPacker:
-    """Detaches turns; caches packed constraints."""
-
     def __init__(self) -> None:
         # The key is the `id` of the completer. It is kept alive, so that no other one gets this id.
         self._packed: ByteCache[tuple[Completer, PackedConstraints]] = ByteCache(
@@ -58,7 +50,6 @@ class TurnPacker:
         )
 
     def detach(self, turn: CompiledTurn) -> DetachedTurn:
-        """Returns the turn in a form that can be pickled."""
         prompt = replace(turn.prompt, rendered=Prompt(()), reuse=Reuse())
         source = replace(turn.plan.source, tools=())
         return DetachedTurn(replace(turn.plan, prompt=prompt, source=source), self._pack(turn))
@@ -76,7 +67,6 @@ class TurnPacker:
 
 
 def pack_constraints(constraints: TurnConstraints) -> PackedConstraints:
-    """Constraints as bytes."""
     data = pickle.dumps(constraints, pickle.HIGHEST_PROTOCOL)
     return PackedConstraints(hashlib.blake2b(data, digest_size=16).digest(), data)
 

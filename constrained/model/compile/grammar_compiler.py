@@ -1,5 +1,4 @@
-"""Builds the grammars of turns and compiles them to matchers; finds the tool or the answer that a
-failure is due to."""
+"""Grammars of turns, compiled to matchers; finds the tool or answer that a failure is due to."""
 
 import threading
 from collections import OrderedDict
@@ -46,16 +45,8 @@ COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar;
 
 @dataclass(frozen=True)
 class GrammarSource:
-    """All that the grammar of a turn depends on, except for the vocabulary.
-
-    Args:
-        format: the wire format of the turn.
-        tools: those that may be called.
-        policy: which calls, reasoning and answer are allowed.
-        state: where the prompt leaves the turn.
-        text_ends: texts of the template that end the turn.
-        scope: the cache scope: only requests of this scope share the grammar.
-    """
+    """All that the grammar of a turn depends on, except for the vocabulary. Only requests of this
+    cache `scope` share it."""
 
     format: Format
     tools: tuple[Tool, ...]
@@ -65,14 +56,6 @@ class GrammarSource:
     scope: str = COMMON
 
     def build(self, markers: Mapping[str, int]) -> Grammar:
-        """Builds the grammar.
-
-        Args:
-            markers: the token ids of the markers that are one token, by their text.
-
-        Raises:
-            SchemaError, ToolError: as for `build_turn`.
-        """
         return build_turn(
             self.format,
             self.tools,
@@ -85,28 +68,20 @@ class GrammarSource:
 
 @dataclass(frozen=True)
 class _KeptGrammar:
-    """A completer with its grammar, and the tools that it was built for.
-
-    The cache key has the `id` of each schema, so the schemas must stay alive: Python would give the
-    same `id` to another one. Their size counts, since the cache may be their only owner.
-    """
+    """A completer, and the tools that it was built for: the cache key has the `id` of each schema,
+    so the schemas must stay alive. Their size counts, since the cache may be their only owner."""
 
     tools: Sequence[Tool]
     tools_bytes: int
     completer: Completer
 
     def measure(self) -> int:
-        """Returns the approximate bytes of all entries."""
         text = CHARACTER_BYTES * len(self.completer.grammar.lark)
         return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
 
 
 class GrammarCache:
-    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools.
-
-    Args:
-        markers: the token ids of the formats' markers that are one token.
-    """
+    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools."""
 
     def __init__(self, markers: Mapping[str, int]):
         self._markers = markers
@@ -114,17 +89,10 @@ class GrammarCache:
 
     @property
     def size(self) -> CacheSize:
-        """The size of the cache."""
         return self._kept.size
 
     def find(self, source: GrammarSource) -> Completer:
-        """Returns the completer of such turns, which holds their grammar.
-
-        Grammars of typed answers are not kept: each request may have another schema.
-
-        Raises:
-            SchemaError, ToolError: the grammar cannot be built.
-        """
+        """Returns the completer of such turns. Those of typed answers are not kept."""
         if source.policy.answer is not None:
             return Completer(source.build(self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
@@ -140,26 +108,15 @@ class GrammarCache:
 
 
 class RefusedToolError(Exception):
-    """The grammar cannot enforce one of the tools.
-
-    Args:
-        refusal: the tool, and why.
-    """
-
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
         super().__init__(str(refusal))
 
 
 class GrammarCompiler:
-    """Compiles grammars for one vocabulary, and keeps the matchers that it compiled last.
-
-    Args:
-        vocabulary: of the model.
-        texts: the fixed texts of all formats that grammars are built for; some are one token.
-        context_length: in tokens; a grammar whose shortest turn is longer is refused. None: any
-            length.
-    """
+    """Compiles grammars for one vocabulary, and keeps the last matchers. `texts`: the fixed texts
+    of all formats; a grammar whose shortest turn is longer than `context_length` tokens is
+    refused."""
 
     def __init__(
         self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
@@ -171,12 +128,10 @@ class GrammarCompiler:
 
     @cached_property
     def markers(self) -> dict[str, int]:
-        """The token ids of the formats' markers that are one token, by their text."""
         return self.vocabulary.find_markers(self._texts)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of llguidance that grammars are compiled against; built once."""
         return build_tokenizer(self.vocabulary, self.markers)
 
     @cached_property
@@ -191,7 +146,6 @@ class GrammarCompiler:
         return GrammarCache(self.markers)
 
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of the caches, by name; see `Metrics.caches`."""
         return {"matchers": self._matchers.size, "completers": self._grammars.size}
 
     def forget(self) -> None:
@@ -199,21 +153,9 @@ class GrammarCompiler:
         self._matchers.clear()
 
     def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
-        """Builds and compiles the grammar of a turn.
-
-        Args:
-            source: what the grammar depends on.
-            offer: its tools, to find the one that a failure is due to.
-
-        Returns:
-            The completer, which holds the grammar, and a matcher at the start of the turn, for one
-            turn only.
-
-        Raises:
-            RefusedToolError: a tool cannot be enforced.
-            RequestError: the context has no room for the shortest turn.
-            GrammarError, SchemaError, ToolError: something else cannot be enforced.
-        """
+        """Builds and compiles the grammar of a turn; the matcher is for one turn only. Raises
+        RefusedToolError: a tool cannot be enforced; RequestError: the context has no room for the
+        shortest turn; GrammarError, SchemaError, ToolError: something else cannot be enforced."""
         _ = self.tokenizer  # if it cannot be built, no tool is to blame
         try:
             completer = self._grammars.find(source)
@@ -227,20 +169,10 @@ class GrammarCompiler:
     def compile_built(
         self, grammar: Grammar, answer: Answer | None, scope: str
     ) -> tuple[Completer, Matcher]:
-        """Compiles a grammar that `GrammarSource.build` has made already, perhaps in another
-        process with the same vocabulary. Returns the same as `compile`.
-
-        Args:
-            answer: the answer of the policy, for the pointers of errors.
-            scope: the cache scope.
-
-        Raises:
-            GrammarError: llguidance refuses the grammar.
-        """
+        """As `compile`, for a grammar that is built, perhaps in another process."""
         return Completer(grammar), self._find_matcher(grammar.lark, answer, scope).fork()
 
     def _find_matcher(self, lark: str, answer: Answer | None, scope: str) -> Matcher:
-        """Returns a matcher at the start of a grammar: a fork of the cached one, or a new one."""
         key = lark, _find_pointer(answer), scope
         matcher = self._matchers.find(key, None)
         if matcher is None:
@@ -261,7 +193,6 @@ class GrammarCompiler:
         return Matcher.compile(self.tokenizer, lark, is_own=False, where=pointer)
 
     def _try(self, lark: str, pointer: str) -> None:
-        """Raises an error if a grammar of a client cannot be compiled."""
         try:
             try_grammar(lark, self.vocabulary, self.markers.values())
         except TrialError as error:
@@ -290,11 +221,8 @@ class GrammarCompiler:
             raise GrammarError(error.message, where=pointer, hint=error.hint) from error
 
     def _check_length(self, completer: Completer, source: GrammarSource) -> None:
-        """Refuses a grammar whose shortest turn does not fit into the context.
-
-        `read_offer` has refused each tool that is too long. So it is the answer, or several calls
-        that are all required.
-        """
+        """Refuses a grammar whose shortest turn does not fit into the context: `read_offer` has
+        refused single tools, so it is the answer, or several calls."""
         least, room = completer.least, self.max_characters
         if least is None or room is None or least <= room:
             return
@@ -317,7 +245,6 @@ class GrammarCompiler:
         raise RequestError(message, where=where, hint=hint)
 
     def _check_answer(self, source: GrammarSource) -> None:
-        """Raises an error if the answer cannot be enforced, even without the tools."""
         answer = source.policy.answer
         if answer is None:
             return
@@ -331,14 +258,13 @@ class GrammarCompiler:
             raise GrammarError(f"the answer: {error.message}", where=where, hint=hint) from error
 
     def _check_tool(self, source: GrammarSource, offered: Offered) -> None:
-        """Raises an error if this tool cannot be enforced, even without the others."""
         tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
         alone = replace(source, tools=(tool,), policy=policy)
         try:
             self._compile_text(alone.build(self.markers).lark, None)
         except GrammarError as error:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {error.message}"
-            refused = SchemaError(message, where=offered.where, hint="Simplify it")
+            refused = SchemaError(message, where=offered.entry.place, hint="Simplify it")
             raise RefusedToolError(Refusal(tool.name, refused)) from error
         except (SchemaError, ToolError) as error:
             raise RefusedToolError(Refusal(tool.name, error)) from error
@@ -346,12 +272,7 @@ class GrammarCompiler:
 
 class FormatGrammars:
     """The compilers of grammars for all formats of a model. A format that has tokens of its own,
-    where the others have text, gets a compiler of its own.
-
-    Args:
-        vocabulary, texts, context_length: see `GrammarCompiler`; the fixed texts of its usual
-            formats.
-    """
+    where the others have text, gets a compiler of its own."""
 
     def __init__(
         self, vocabulary: Vocabulary, texts: Sequence[str], context_length: int | None = None
@@ -364,24 +285,21 @@ class FormatGrammars:
         self._lock = threading.Lock()
 
     def find(self, format: Format) -> GrammarCompiler:
-        """Returns the compiler for a format."""
         if set(self._texts).issuperset(format.texts):
             return self.usual
         with self._lock:
             found = self._own.get(format.texts)
             if found is None:
-                found = self._make(format.texts)
+                texts = (*self._texts, *format.texts)
+                found = GrammarCompiler(self._vocabulary, texts, self._context_length)
+                if found.markers == self.usual.markers:
+                    found = self.usual
                 self._own[format.texts] = found
                 if len(self._own) > MAX_OWN_GRAMMARS:
                     self._own.popitem(last=False)
             return found
 
-    def _make(self, texts: tuple[str, ...]) -> GrammarCompiler:
-        made = GrammarCompiler(self._vocabulary, (*self._texts, *texts), self._context_length)
-        return self.usual if made.markers == self.usual.markers else made
-
     def measure_caches(self) -> dict[str, CacheSize]:
-        """Returns the sizes of all caches together, by name."""
         sizes: dict[str, CacheSize] = {}
         for grammars in self._list_all():
             for name, size in grammars.measure_caches().items():
@@ -389,7 +307,6 @@ class FormatGrammars:
         return sizes
 
     def forget(self) -> None:
-        """Drops all matchers."""
         for grammars in self._list_all():
             grammars.forget()
 

@@ -1,9 +1,6 @@
-"""Turns that continue an assistant prefill: adds its text as tokens after the prompt.
-
-The text is written in the wire format: reasoning is in its block, which is closed if content
-follows. The prefill is data: none of it becomes a marker. A text that the parser would read as
-something else, or that the grammar does not allow, is refused.
-"""
+"""Turns that continue an assistant prefill: adds its text, in the wire format, as tokens after the
+prompt. It is data: none of it becomes a marker. A text that the parser would read as something
+else, or that the grammar does not allow, is refused."""
 
 import re
 from codecs import getincrementaldecoder
@@ -28,15 +25,6 @@ _CONTENT, _REASONING = "\ue000", "\ue001"  # placeholders for the texts in the r
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the prefill.
-
-    Args:
-        text: of the part.
-        tokens: its token ids.
-        is_data: it is text of the client.
-        is_content: it belongs to the content, not to the reasoning.
-    """
-
     text: str
     tokens: tuple[int, ...]
     is_data: bool
@@ -52,12 +40,7 @@ def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> Sta
 
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
-    """Returns the policy after the prefill: content continues as content or as the answer, not as a
-    call.
-
-    Raises:
-        RequestError: the policy does not allow this prefill.
-    """
+    """Returns the policy after the prefill: content continues as content, not as a call."""
     if prefill.reasoning and policy.think is Think.FORBIDDEN:
         raise _refuse(prefill, 0, is_content=False)
     if not prefill.content:
@@ -75,12 +58,8 @@ def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
 
 def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
     """Adds the prefill after the prompt of a turn, whose policy and state are narrowed to it.
-
-    Raises:
-        RequestError: the format has no place for the prefill, the parser would read it as something
-            else, or the request does not allow it; the message has the number of bytes that fit.
-        GrammarError: the matcher fails.
-    """
+    RequestError: the format has no place for it, the parser would read it as something else, or it
+    is not allowed; the message has the number of bytes that fit."""
     if not (prefill.content or prefill.reasoning):
         return turn
     return _PrefilledTurn(turn, prefill).compile()
@@ -88,8 +67,6 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
 
 @dataclass(frozen=True)
 class _PrefilledTurn:
-    """A turn and its prefill."""
-
     turn: CompiledTurn
     prefill: AssistantPrefill
 
@@ -148,8 +125,6 @@ class _PrefilledTurn:
         return text[: text.find(content or reasoning) + 1]
 
     def _encode(self, text: str) -> list[_Part]:
-        """Returns the parts of a text of `_write`, with the texts of the client for the
-        placeholders."""
         parts: list[_Part] = []
         has_content = bool(self.prefill.content)
         is_content = has_content and _REASONING not in text
@@ -176,7 +151,6 @@ class _PrefilledTurn:
         return _Part(text, tuple(tokens), is_data=True, is_content=is_content)
 
     def _check_grammar(self, matcher: Matcher, parts: Sequence[_Part]) -> None:
-        """Commits the parts; refuses the prefill if the grammar does not allow them."""
         for part in parts:
             count = matcher.count_accepted(part.tokens)
             if count < len(part.tokens):
@@ -239,8 +213,7 @@ class _PrefilledTurn:
         )
 
     def _count_reasoning(self, tokens: Sequence[int]) -> int:
-        """Returns the number of tokens inside the reasoning block; 0 if the tokens close the
-        block."""
+        """Counts tokens inside the reasoning block; 0 if they close the block."""
         parser, decoder, count = self.turn.make_parser(), getincrementaldecoder("utf-8")(), 0
         for token in tokens:
             was_reasoning = parser.is_reasoning
@@ -252,8 +225,7 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """Returns the texts that may not follow the prefill, because they would make a marker of
-        its end."""
+        """Returns texts that may not follow: they would complete a marker."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
@@ -279,7 +251,6 @@ def _join_texts(parts: Sequence[_Part]) -> str:
 
 
 def _refuse(prefill: AssistantPrefill, size: int, *, is_content: bool) -> RequestError:
-    """Returns the error for a prefill that the request does not allow; `size` bytes of it fit."""
     return RequestError(
         f"the prefilled text does not fit the request: it is valid up to byte {size}",
         where=prefill.where(is_content=is_content),

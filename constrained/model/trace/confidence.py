@@ -1,10 +1,7 @@
-"""The confidence of calls: the probability of the least likely choice in each of them.
-
-Only tokens count that the sampler chose among several allowed ones, with their probabilities among
-these: forced tokens say nothing about the model. Longer tokens that spell the same text are no
-alternative, so their probabilities are added. The confidence is the minimum, not the product: a
-long text has more choices, but is not less certain for that.
-"""
+"""The confidence of calls: the probability of the least likely choice in each. Only tokens count
+that the sampler chose among several: forced ones say nothing about the model. Probabilities of
+longer tokens that spell the same text are added. It is the minimum, not the product: a long text is
+not less certain for its choices."""
 
 import math
 from collections.abc import Sequence
@@ -21,12 +18,7 @@ MAX_COMPARED = 16  # the maximum number of tokens that are compared with one lon
 def measure_confidence(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> list[CallConfidence]:
-    """Measures the confidence of each call of a turn, in order.
-
-    Args:
-        tokens: the traced tokens of the turn.
-        places: the place of each token; None: the token is not part of the turn.
-    """
+    """Measures the confidence of each call; a token without a place is not in the turn."""
     name_ends: dict[int, int] = {}  # the index of the last token of the name of each call
     for index, place in enumerate(places):
         if place is not None and place.call is not None and place.part is TracedPart.TOOL_NAME:
@@ -51,20 +43,13 @@ def measure_confidence(
 
 @dataclass
 class _LeastLikely:
-    """The probabilities of the least likely choices in a call.
-
-    Args:
-        name: in front of the name, and in it.
-        arguments: in the value of each argument.
-        rest: in what is around the values.
-    """
+    """The least probabilities of the name, of each argument, and around the values."""
 
     name: float
     arguments: dict[str, float] = field(default_factory=dict[str, float])
     rest: float = 1.0
 
     def note(self, probability: float, place: TokenPlace, *, is_name: bool) -> None:
-        """Adds a token of the call."""
         if is_name:
             self.name = min(self.name, probability)
         elif place.pointer:
@@ -81,15 +66,9 @@ class _LeastLikely:
 def measure_call_probability(
     tokens: Sequence[TracedToken], places: Sequence[TokenPlace | None]
 ) -> float | None:
-    """Returns how likely the model found a call where the turn has its first one or, if it has
-    none, where its output begins; None if no call could begin there.
-
-    Several tokens may open a call, and content may begin as a call does: so it is the product of
-    the shares of those tokens, as far as the turn goes along with them.
-
-    Args:
-        tokens, places: as of `measure_confidence`.
-    """
+    """Returns how likely the model found a call at its first one or, without calls, where its
+    output begins; None: none could begin there. Several tokens may open a call, so it is the
+    product of their shares, as far as the turn goes along with them."""
     first = None
     for index, place in enumerate(places):
         if place is not None and place.call == 0:
@@ -114,13 +93,8 @@ def measure_call_probability(
 
 
 def _read(token: TracedToken, following: Sequence[TracedToken]) -> float:
-    """Returns the probability of a token among those that were allowed, if there was a choice; with
-    that of longer ones that spell the same as it and the tokens after it.
-
-    Args:
-        token: that was written.
-        following: it, and those after it.
-    """
+    """Returns the probability of a token among the allowed ones, with longer ones of the same
+    text."""
     if token.source is not TokenSource.DRAWN or token.masked_probability is None:
         return 1.0
     text = b"".join(one.text for one in following if not one.is_discarded)

@@ -1,5 +1,4 @@
-"""Finds the part of its turn to which each token belongs: reasoning, content, or a value in a
-call's arguments."""
+"""Finds the part of its turn that each token is in: reasoning, content, or a value in a call."""
 
 import codecs
 import json
@@ -21,8 +20,6 @@ from grammars.turn import (
 
 
 class TracedPart(StrEnum):
-    """A part of a turn."""
-
     REASONING = "reasoning"
     CONTENT = "content"
     TOOL_NAME = "tool name"
@@ -34,14 +31,8 @@ class TracedPart(StrEnum):
 
 @dataclass(frozen=True)
 class TokenPlace:
-    """The place of a token.
-
-    Args:
-        part: the part of the turn.
-        call: the number of the call, from 0; None: it is in no call.
-        pointer: the JSON pointer into the arguments or the answer, to the value in which the token
-            ends; "" is the whole.
-    """
+    """The place of a token: in no call (None) or which one, from 0; JSON pointer into its arguments
+    or the answer, to the value in which the token ends."""
 
     part: TracedPart
     call: int | None = None
@@ -61,14 +52,8 @@ def decode_pieces(texts: Sequence[bytes]) -> list[str]:
 def find_places(
     parser: Parser, pieces: Sequence[str], *, calls: Sequence[str] = (), is_json: bool
 ) -> list[TokenPlace]:
-    """Finds the place of each token.
-
-    Args:
-        parser: the parser of the turn, which has read only the text before the tokens.
-        calls: the names of the calls of the turn: one of them, in another envelope than the turn's
-            own, was kept there.
-        is_json: the content is a JSON value.
-    """
+    """Finds the place of each token. The parser has read the text before them; `calls` are names,
+    since one in another envelope than the turn's own may have been kept there."""
     finder = _PlaceFinder(parser, pieces, calls, is_json=is_json)
     for piece in pieces:
         finder.read(piece)
@@ -92,7 +77,6 @@ class _PlaceFinder:
         self._silent = 0  # tokens since the last event, including the current one
 
     def read(self, piece: str) -> None:
-        """Reads the next token."""
         events: list[Event] = self._parser.feed(piece) if piece else []
         while (found := self._parser.foreign_call) is not None:
             is_kept = found.format is not None and found.tool in self._calls
@@ -108,8 +92,7 @@ class _PlaceFinder:
             self._silent = 0
 
     def _take(self, event: Event) -> TokenPlace | None:
-        """Returns the place of the token with which an event came, and sets the places of the
-        silent tokens before it."""
+        """Returns the place of the token of an event, and sets those of silent ones before."""
         match event:
             case ReasoningDelta():
                 return TokenPlace(TracedPart.REASONING)
@@ -131,7 +114,6 @@ class _PlaceFinder:
                 return None
 
     def _place_silent(self, place: TokenPlace) -> None:
-        """Sets the place of the silent tokens before the last one."""
         if not place.pointer:
             return
         for number in range(len(self.places) - self._silent, len(self.places) - 1):
@@ -139,7 +121,6 @@ class _PlaceFinder:
                 self.places[number] = place
 
     def _place_name(self, index: int, name: str) -> TokenPlace:
-        """Marks the tokens that spell the name of a call; returns the place of the last token."""
         structure = TokenPlace(TracedPart.STRUCTURE, index)
         first = len(self.places) - self._silent
         pieces = self._pieces[first : len(self.places)]
@@ -248,7 +229,6 @@ class JsonPath:
 
 
 def _find_common(first: str, second: str) -> str:
-    """Returns the longest common prefix of two pointers."""
     common: list[str] = []
     for one, other in zip(first.split("/"), second.split("/"), strict=False):
         if one != other:
@@ -258,7 +238,6 @@ def _find_common(first: str, second: str) -> str:
 
 
 def _read_key(spelled: str) -> str:
-    """Decodes a key; returns it unchanged if it is not a JSON string."""
     try:
         return str(json.loads(spelled, strict=False))
     except ValueError:

@@ -23,14 +23,7 @@ DIGITS = 6  # digits of a probability
 
 @dataclass(frozen=True, repr=False)
 class TurnTrace:
-    """What decided about each token of a turn.
-
-    Args:
-        turn: the turn.
-        finish: why it ended: see `Finish`.
-        tokens: in the order in which they were written, including discarded ones.
-        calls: the name of the tool of each call.
-    """
+    """What decided about each token of a turn, including discarded ones."""
 
     turn: CompiledTurn = field(compare=False)
     finish: str
@@ -60,7 +53,6 @@ class TurnTrace:
         return f"<TurnTrace: {len(self.tokens)} tokens, {wanted} where the model wanted another>"
 
     def _repr_html_(self) -> str:
-        """Returns the element for a notebook: the page in a frame."""
         page = escape(write_page(self.to_json()), quote=True)
         style = "width: 100%; height: 32rem; border: 0"
         return f'<iframe title="Trace" style="{style}" srcdoc="{page}"></iframe>'
@@ -108,7 +100,6 @@ def _describe_tool(tool: Tool) -> Json:
 
 
 def write_confidence(confidence: CallConfidence) -> dict[str, Json]:
-    """Returns how sure the model was of a call, as JSON."""
     arguments: dict[str, Json] = {}
     for name, value in confidence.arguments.items():
         arguments[name] = _round(value)

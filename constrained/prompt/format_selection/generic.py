@@ -1,9 +1,5 @@
-"""Adds tools to chat templates that do not support them, or not fully: instructions describe the
-tools, and calls and results of the history are written as plain text.
-
-The instructions teach one wire format. `grammars.parse.render` writes their example and the calls
-of the history, so the prompt teaches what the grammar enforces.
-"""
+"""Adds tools to chat templates that do not support them, or not fully: instructions teach one wire
+format, and calls and results of the history are written as text in it."""
 
 import json
 import re
@@ -16,7 +12,7 @@ from typing import Any, Self
 from constrained.errors import TemplateError
 from constrained.prompt.messages import (
     REASONING_NAMES,
-    is_text_parts,
+    join_text_parts,
     normalise,
     read_function,
 )
@@ -72,14 +68,6 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a chat template writes itself.
-
-    Args:
-        tools: it describes the tools to the model.
-        calls: it writes the calls of the history.
-        results: it writes the results of calls.
-    """
-
     tools: bool = False
     calls: bool = False
     results: bool = False
@@ -87,14 +75,9 @@ class Abilities:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The text about tools in a prompt.
-
-    Args:
-        text: has the places `{tools}` (a line for each), `{example}` (a call), `{several}` (how
-            several calls are written) and `{results}` (how results are written). The prompt is
-            searched for its first line, since some templates drop the instructions.
-        write_tool: takes a tool in OpenAI form; returns its text.
-    """
+    """The text about tools in a prompt, with the places `{tools}` (a line for each), `{example}` (a
+    call), `{several}` (how several calls are written) and `{results}` (how results are). The prompt
+    is searched for its first line, since some templates drop the instructions."""
 
     text: str = _TEXT
     write_tool: Callable[[Mapping[str, Any]], str] = _JSON.encode
@@ -102,15 +85,7 @@ class Instructions:
     def write(
         self, tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
     ) -> str:
-        """Writes the instructions for these tools.
-
-        Args:
-            format: the wire format that is taught.
-            writes_results: the template writes the results of calls in its own form.
-
-        Raises:
-            RenderError, ToolError: the format cannot write the example.
-        """
+        """Writes the instructions. RenderError, ToolError: the format cannot write the example."""
         several = describe_several(format)
         if not several.endswith("\n"):
             several += " "
@@ -128,20 +103,10 @@ INSTRUCTIONS = Instructions()
 
 class GenericTemplate(ChatTemplate):
     """A chat template that writes tools, calls or results as plain text, for one that cannot.
-
-    The instructions are added to the end of the system message. If the template has no system role,
-    they and the system message are put before the first user message. Calls become text of their
-    message, and the results after a message become one user message.
-
-    If the format has no reasoning block, reasoning of the history is left out: the template would
-    write it in a form that the parser reads as content.
-
-    Args:
-        template: writes the conversation.
-        format: the wire format that is taught.
-        abilities: what the template itself can write.
-        instructions: the text about tools.
-    """
+    Instructions end the system message, or come before the first user message if there is no system
+    role. Results after a message become one user message. If the format has no reasoning block,
+    reasoning is left out: the template would write it in a form that the parser reads as
+    content."""
 
     def __init__(
         self,
@@ -167,16 +132,14 @@ class GenericTemplate(ChatTemplate):
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
-        """As in `ChatTemplate.render`.
-
-        Raises:
-            TemplateError: also for calls and results that cannot be written as text, and where
-                the template drops the instructions.
-        """
+        """As in `ChatTemplate.render`. Raises TemplateError also for calls and results that cannot
+        be written as text, and where the template drops the instructions."""
         with self.failures():
             plain = normalise(messages)
             if self.format.reasoning is None:
-                plain = list(map(_leave_out_thought, plain))
+                for message in plain:  # a copy
+                    for name in REASONING_NAMES:
+                        message.pop(name, None)
             if not self._abilities.calls:
                 plain = _write_calls(plain, self.format)
             if not self._abilities.results:
@@ -186,7 +149,12 @@ class GenericTemplate(ChatTemplate):
                 plain, tools, add_generation_prompt=add_generation_prompt, **kwargs
             )
         with self.failures():
-            instructions = self._instruct(tools) if tools else ""
+            instructions = ""
+            if tools:
+                writes_results = self._abilities.results
+                instructions = self._instructions.write(
+                    tools, self.format, writes_results=writes_results
+                )
         if instructions:
             plain = _put_into_system_message(plain, instructions)
         text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
@@ -196,17 +164,14 @@ class GenericTemplate(ChatTemplate):
         raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
 
     def without_forms(self) -> Self:
-        """Returns this template: its instructions have to arrive."""
         return self
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        """As in `ChatTemplate`; calls that are written here have any arguments."""
         return not self._abilities.calls or super().writes_text_arguments
 
     @property
     def writes_results(self) -> bool:
-        """Whether results are written here, not by the chat template."""
         return not self._abilities.results
 
     @property
@@ -216,16 +181,10 @@ class GenericTemplate(ChatTemplate):
             return ()
         return tuple(dict.fromkeys(_TAG.findall(self._instructions.text)))
 
-    def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        return self._instructions.write(tools, self.format, writes_results=self._abilities.results)
-
 
 def let_quote_result(format: Format) -> Format:
-    """Lets an answer quote a result as the prompt writes it; the parser reads what is between the
-    tags.
-
-    Small models answer so. If the mask only forbids the tags, they repeat the call instead.
-    """
+    """Lets an answer quote a result as the prompt writes it, as small models do; the parser reads
+    what is between the tags. If the mask only forbids the tags, they repeat the call instead."""
     if format.contents != (Content(),) or format.bare is not None:
         return format
     quoted = Content(f"{_RESULT_OPENER}\n", f"\n{_RESULT_CLOSER}", calls=False)
@@ -233,16 +192,11 @@ def let_quote_result(format: Format) -> Format:
 
 
 def write_example(format: Format, count: int = 1) -> str:
-    """Writes example calls of `example_tool`, as the model has to write them.
-
-    Raises:
-        RenderError, ToolError: the format cannot write them.
-    """
+    """Writes example calls as the model has to write them; RenderError, ToolError: it cannot."""
     return render(Turn(calls=EXAMPLES[:count]), format, state=State(calls=0))
 
 
 def describe_several(format: Format) -> str:
-    """Returns the instruction about several calls, and about text before a call."""
     if not format.single and (format.opening or format.closing or format.between.strip()):
         return f"{_SEVERAL}in this form:\n{write_example(format, 2)}\n"
     instruction = f"{_SEVERAL}one after the other."
@@ -253,16 +207,7 @@ def describe_several(format: Format) -> str:
     return instruction
 
 
-def _leave_out_thought(message: Message) -> Message:
-    return {name: value for name, value in message.items() if name not in REASONING_NAMES}
-
-
 def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
-    """Writes calls as text after the content of their message.
-
-    Raises:
-        TemplateError: the format cannot write a call.
-    """
     written: list[Message] = []
     calls_before = 0
     for i, message in enumerate(messages):
@@ -320,14 +265,8 @@ def _refuse(format: Format, error: Exception, where: str) -> TemplateError:
 
 
 def read_content(message: Mapping[str, Any], where: str) -> str:
-    """Returns the text of a message.
-
-    Raises:
-        TemplateError: its content is not text.
-    """
-    content = message["content"]
-    if is_text_parts(content):
-        return "\n".join(part["text"] for part in content)
+    """Returns the text of a message; TemplateError: its content is not text."""
+    content = join_text_parts(message["content"])
     if not isinstance(content, str | None):
         hint = "Give it as text; this chat template accepts nothing else"
         text = f"content of role {message['role']} is not text"
@@ -336,8 +275,7 @@ def read_content(message: Mapping[str, Any], where: str) -> str:
 
 
 def _write_results(messages: list[Message]) -> list[Message]:
-    """Joins results to one user message; many templates require that user and assistant
-    alternate."""
+    """Joins results to one user message; many templates require user and assistant in turn."""
     written: list[Message] = []
     results = ""  # not written yet
     for i, message in enumerate(messages):
@@ -359,7 +297,6 @@ def _write_results(messages: list[Message]) -> list[Message]:
 
 
 def _put_into_system_message(messages: list[Message], instructions: str) -> list[Message]:
-    """Joins the system messages at the beginning, and adds the instructions at the end."""
     head = list(takewhile(lambda message: message["role"] == "system", messages))
     texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
     content = "\n\n".join(filter(None, [*texts, instructions]))
@@ -367,7 +304,6 @@ def _put_into_system_message(messages: list[Message], instructions: str) -> list
 
 
 def _prepend(text: str, content: Any) -> Any:
-    """Adds text before content, which may consist of parts."""
     if isinstance(content, str):
         return f"{text}\n{content}" if content else text
     return [{"type": "text", "text": f"{text}\n"}, *content]

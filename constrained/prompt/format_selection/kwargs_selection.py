@@ -1,5 +1,5 @@
-"""Selects the wire format by what a request gives to the template (`chat_template_kwargs`): a
-template may write other calls, or open another reasoning block, if a variable has another value."""
+"""Selects the wire format by `chat_template_kwargs`: templates may write other calls, or open
+another reasoning block, if a variable has another value."""
 
 import re
 import threading
@@ -29,18 +29,8 @@ MAX_WORD = 64
 
 
 class FormatByKwargs:
-    """The format of a template, and those that it writes if its variables have certain values.
-
-    Args:
-        template: the template.
-        select: selects the format of a template.
-
-    Attributes:
-        default: the selection where no variable is set.
-
-    Raises:
-        RequestError, TemplateError: what `select` raises for the template.
-    """
+    """The format of a template (`default`), and those that it writes if its variables have certain
+    values."""
 
     def __init__(self, template: ChatTemplate, select: Callable[[ChatTemplate], SelectedFormat]):
         self._template, self._select = template, select
@@ -49,12 +39,9 @@ class FormatByKwargs:
         self._lock = threading.Lock()
 
     def find(self, kwargs: Mapping[str, Any]) -> SelectedFormat:
-        """Returns the selection for these variables. It is inferred when the values come first,
-        which takes a few renderings, or 0.4 s if turns are written in another way.
-
-        Raises:
-            RequestError: the prompt would show another format than the mask enforces.
-        """
+        """Returns the selection for these variables. New values take a few renderings, or 0.4 s if
+        turns are written in another way. RequestError: the prompt would show another format than
+        the mask enforces."""
         key = self._name(kwargs)
         if key is None:
             return self.default
@@ -74,12 +61,10 @@ class FormatByKwargs:
         return found
 
     def knows(self, kwargs: Mapping[str, Any]) -> bool:
-        """Returns whether the selection for these variables need not be inferred."""
         key = self._name(kwargs)
         return key is None or key in self._kept
 
     def refuses(self, kwargs: Mapping[str, Any]) -> bool:
-        """Returns whether the template, or `find`, refuses these values."""
         if self._template.refuses(kwargs):
             return True
         try:
@@ -89,8 +74,7 @@ class FormatByKwargs:
         return False
 
     def _list_read(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values that the template reads and may compare: lists, objects and long texts
-        are data for the prompt."""
+        """Returns the values that the template may compare: lists and long texts are data."""
         read: dict[str, Any] = {}
         for name in sorted(kwargs.keys() & self._template.variables - {*RESERVED}):
             value = kwargs[name]
@@ -100,8 +84,7 @@ class FormatByKwargs:
         return read
 
     def _name(self, kwargs: Mapping[str, Any]) -> bytes | None:
-        """Returns a key for the values that the template reads; None: it reads none, or they are no
-        JSON, which rendering refuses."""
+        """Returns a key for the values that the template reads; None: there is none."""
         read = self._list_read(kwargs) if kwargs and isinstance(kwargs, Mapping) else {}
         return hash_json(read) if read else None
 
@@ -126,7 +109,6 @@ class FormatByKwargs:
 
     @cached_property
     def _usual(self) -> TurnStyle:
-        """How turns are written where no variable is set."""
         return find_facts(self._template).style
 
     def _refuse(self, kwargs: Mapping[str, Any], reason: str) -> RequestError:
@@ -155,7 +137,6 @@ class FormatByKwargs:
 
 
 def _list_turns(style: TurnStyle, block: Reasoning | None) -> Sequence[str]:
-    """Returns the turns without their thoughts."""
     if block is None:
         return style.turns
     opener, closer = match_opener(block.opener.text).pattern, re.escape(block.closer.text)
@@ -164,8 +145,7 @@ def _list_turns(style: TurnStyle, block: Reasoning | None) -> Sequence[str]:
 
 
 def _read_prompt(style: TurnStyle, format: Format) -> str:
-    """Returns the generation prompt without white space, the block that it opens or closes, and
-    what it has written of the turn."""
+    """Returns the generation prompt without white space, its block, and the begun turn."""
     lead = find_state(style.prompt, "", format).lead
     prompt, block = style.prompt.removesuffix(lead), format.reasoning
     if block is not None:
@@ -175,8 +155,7 @@ def _read_prompt(style: TurnStyle, format: Format) -> str:
 
 
 def _has_other_tags(usual: TurnStyle, style: TurnStyle, format: Format) -> bool:
-    """Returns whether the prompt ends with a tag of neither the turns nor the format: what it opens
-    is not known."""
+    """Returns whether the prompt ends with a tag of neither the turns nor the format."""
     rest = _read_prompt(style, format)
     known = {*find_tags("\n".join((usual.prompt, *usual.turns, *style.turns)))}
     return any(tag not in known and rest.endswith(tag) for tag in find_tags(rest))

@@ -1,10 +1,6 @@
-"""Finds the form of calls and results that a template expects instead of OpenAI's: the field or
-role is found in its syntax tree, and tested by rendering.
-
-Some templates read the name of a function from a field of the assistant's message and the arguments
-from its content, some read a call of older APIs (`function_call`), some a message with a special
-role.
-"""
+"""Finds the form of calls and results that a template expects instead of OpenAI's: fields that name
+the function, older APIs (`function_call`), or a message with a special role. It is found in its
+syntax tree, and tested by rendering. Ids of calls get the form of the model, too."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +12,17 @@ from typing import Any
 
 from jinja2 import nodes
 
+from constrained.errors import TemplateError
 from constrained.prompt.messages import normalise, read_function
 from constrained.prompt.template.chat_template import ChatTemplate
+from constrained.prompt.template.result_calls import list_calls, renumber
 from grammars.infer.detection import Detection, Evidence, NoFormat
 from grammars.infer.find import find_format
 from grammars.infer.probes import KEYS, NAMES, VALUES, ProbedTemplate, plain_id, show_message
 from grammars.infer.reasoning import probe
 from grammars.turn import ToolCall, Turn
+from grammars.wire.format import CallIndex, Format
+from grammars.wire.variants import Handle
 
 MAX_WORDS = 40
 """The maximum number of fields, or roles, for which forms are tried."""
@@ -33,12 +33,11 @@ _RESULT = "PROBE-OF-A-RESULT"
 _RESULT_MESSAGE = {"role": "tool", "tool_call_id": plain_id("", 0), "content": _RESULT}
 _STANDARD_FIELDS = frozenset(["role", "content", "tool_calls", "tool_call_id"])
 _STANDARD_ROLES = frozenset(["system", "developer", "user", "assistant"])
+_FORM = 'Write {"id": "call_1", "type": "function", "function": {...}}'
 Message = dict[str, Any]
 
 
 class CallForm(StrEnum):
-    """The place where a template expects a call."""
-
     NAME = "the field {!r} of an assistant message names the function, its content is the arguments"
     CALL = "the field {!r} of an assistant message is the call"
     CALLS = "the field {!r} of an assistant message lists the calls"
@@ -47,30 +46,16 @@ class CallForm(StrEnum):
 
 @dataclass(frozen=True)
 class MessageForm:
-    """The form in which a template expects calls and results.
-
-    Args:
-        call_form: where it expects a call.
-        word: the name of the field, or of the role.
-        arguments_as_text: arguments in a field are JSON text.
-        result_role: the role of results.
-    """
-
     call_form: CallForm
     word: str
     arguments_as_text: bool = False
     result_role: str = "tool"
 
     def describe(self) -> str:
-        """Describes the form in words."""
         return f"{self.call_form.format(self.word)}; results have the role {self.result_role!r}"
 
     def write(self, messages: Sequence[Message]) -> Iterator[Message]:
-        """Converts messages in normal form (`normalise`) to this form.
-
-        Raises:
-            TemplateError: a call has no function.
-        """
+        """Converts messages in normal form; TemplateError: a call has no function."""
         names: dict[Any, str] = {}  # by the id of the call
         for i, message in enumerate(messages):
             if "tool_calls" in message:
@@ -117,13 +102,6 @@ class MessageForm:
 
 
 class MessageFormTemplate(ChatTemplate):
-    """A chat template that gets calls and results in its own form.
-
-    Args:
-        template: writes the conversation.
-        message_form: the form of calls and results.
-    """
-
     def __init__(self, template: ChatTemplate, message_form: MessageForm):
         super().__init__(template.source, name=template.name, **template.tokens)
         self.kwargs = template.kwargs
@@ -131,11 +109,9 @@ class MessageFormTemplate(ChatTemplate):
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        """As in `ChatTemplate`; its calls may have any arguments."""
         return True
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Returns the conversation in that form."""
         return list(self.message_form.write(normalise(messages)))
 
 
@@ -154,7 +130,6 @@ def find_message_form(template: ChatTemplate) -> tuple[MessageForm, Detection] |
 
 
 def _list_written(template: ChatTemplate) -> Iterator[MessageForm]:
-    """Yields the forms whose calls and results the template writes."""
     roles = _list_roles(template.tree)
     forms = (CallForm.NAME, CallForm.CALL, CallForm.CALLS)
     candidates = [*product(_list_fields(template.tree), forms)]
@@ -185,7 +160,6 @@ def _prove_call(template: ChatTemplate, message_form: MessageForm) -> MessageFor
 def _list_with_results(
     template: ChatTemplate, message_form: MessageForm, roles: Sequence[str]
 ) -> Iterator[MessageForm]:
-    """Yields the form with each role whose messages the template writes as results."""
     known = [role for role in roles if role != "tool"]
     known.insert(0 if "tool" in roles else len(known), "tool")
     for role in known:
@@ -199,7 +173,6 @@ def _list_with_results(
 def _try(
     template: ChatTemplate, message_form: MessageForm, *messages: Message, opening: bool = False
 ) -> str:
-    """Renders a question and these messages; "": the template refuses them."""
     chat = ProbedTemplate(MessageFormTemplate(template, message_form).render, None)
     return chat.render(*messages, with_tools=False, opening=opening)
 
@@ -223,8 +196,7 @@ def _list_fields(tree: nodes.Template) -> list[str]:
 
 
 def _list_roles(tree: nodes.Template) -> list[str]:
-    """Lists the texts that a template compares a role with, in its order; []: there are too
-    many."""
+    """Lists the texts that a template compares a role with; []: there are too many."""
     names = {"role"}  # of variables that hold a role
     for assignment in tree.find_all(nodes.Assign):
         if isinstance(assignment.target, nodes.Name) and _reads_role(assignment.node, set()):
@@ -240,7 +212,6 @@ def _list_roles(tree: nodes.Template) -> list[str]:
 
 
 def _reads_role(node: nodes.Node, names: set[str]) -> bool:
-    """Returns True for the role of a message, or a variable with one of these names."""
     match node:
         case nodes.Operand(expr=expr):
             return _reads_role(expr, names)
@@ -263,3 +234,73 @@ def _write_json(value: Any) -> str:
     if isinstance(value, str):  # invalid arguments of a model, which are not an object
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+class CountedIdTemplate(ChatTemplate):
+    """A chat template that gets ids in the form of the model. If one has another form, all calls
+    are numbered anew, from 0; results without an id belong to the calls in their order.
+
+    Kimi K2 was trained on ids that hold the name and count the calls (`functions.get_weather:0`).
+    Its template writes whatever id a message has, and clients send ids of other servers
+    (`call_8Kx2...`), the same id twice, or none.
+    """
+
+    def __init__(self, template: ChatTemplate, format: Format):
+        super().__init__(template.source, name=template.name, **template.tokens)
+        self.kwargs = template.kwargs
+        self._pattern = find_id_pattern(format)
+        self._handles = _list_handles(format)
+
+    def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        messages = normalise(messages)
+        for place, message in enumerate(messages):
+            _check_ids(message, f"/messages/{place}")
+        calls = [*list_calls(messages)]
+        ids = [call.get("id") or "" for call in calls]
+        if not all(map(self._is_own, calls)):
+            names = enumerate(map(_read_name, calls))
+            ids = [self._pattern.format(name=name, index=index) for index, name in names]
+        return renumber(messages, ids)
+
+    def _is_own(self, call: Mapping[str, Any]) -> bool:
+        for handle in self._handles:
+            _, id = handle.read(call.get("id") or "", (_read_name(call),)) or ("", None)
+            if id is not None:
+                return True
+        return False
+
+
+def _check_ids(message: Mapping[str, Any], where: str) -> None:
+    for place, call in enumerate(message.get("tool_calls", ())):
+        call_pointer = f"{where}/tool_calls/{place}"
+        if not isinstance(call, Mapping):
+            raise TemplateError("a call is not an object", where=call_pointer, hint=_FORM)
+        _check_id(call.get("id"), f"{call_pointer}/id")
+    _check_id(message.get("tool_call_id"), f"{where}/tool_call_id")
+
+
+def _check_id(id: object, where: str) -> None:
+    if id is not None and not isinstance(id, str):
+        raise TemplateError("the id of a call is not a string", where=where, hint=_FORM)
+
+
+def find_id_pattern(format: Format) -> str:
+    """Returns the pattern of ids that count calls, with `{name}` and `{index}`; "": there is
+    none."""
+    for node in format.call:
+        if isinstance(node, CallIndex) and "{name}" in node.id:
+            return node.id
+    return ""
+
+
+def _list_handles(format: Format) -> list[Handle]:
+    pattern = find_id_pattern(format)
+    handles = [Handle((pattern,), id=pattern)]
+    for variant in format.variants:
+        handles += [node for node in variant if isinstance(node, Handle)]
+    return handles
+
+
+def _read_name(call: Mapping[str, Any]) -> str:
+    function = call.get("function")
+    return str(function.get("name")) if isinstance(function, Mapping) else ""

@@ -1,9 +1,6 @@
-"""Selects the wire format of a model: the one that its chat template teaches, the one that the user
-chooses, or the generic one.
-
-The prompt always teaches the format that the grammar enforces: if the template does not teach it,
-or does not describe the tools, instructions are added; see `generic`.
-"""
+"""Selects the wire format of a model: that of its chat template, the one that the user chooses, or
+the generic one. The prompt always teaches what the grammar enforces: instructions are added if the
+template does not teach it, or does not describe the tools; see `generic`."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,7 +10,6 @@ from typing import Any
 
 from constrained.engine.files.input_files import read_input
 from constrained.errors import RequestError
-from constrained.prompt.format_selection.counted_ids import CountedIdTemplate, find_id_pattern
 from constrained.prompt.format_selection.generic import (
     EXAMPLES,
     HARDLY_CALLS,
@@ -23,7 +19,12 @@ from constrained.prompt.format_selection.generic import (
     let_quote_result,
     write_example,
 )
-from constrained.prompt.format_selection.message_forms import MessageForm, MessageFormTemplate
+from constrained.prompt.format_selection.message_forms import (
+    CountedIdTemplate,
+    MessageForm,
+    MessageFormTemplate,
+    find_id_pattern,
+)
 from constrained.prompt.format_selection.template_facts import TemplateFacts, find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.rendering import DETECTION_SECONDS, limit_renderings
@@ -47,11 +48,7 @@ class SelectedFormat:
     """A wire format and the chat template that teaches it.
 
     Args:
-        origin: how the format is known.
-        evidence: from which it is known; () if the user chose it.
-        notice: what the user should know of the selection; "" if nothing.
         tool_tags: the texts around tools that this project writes into prompts.
-        result_tags: the texts around results in prompts.
     """
 
     template: ChatTemplate
@@ -66,12 +63,7 @@ class SelectedFormat:
         self, policy: Policy, messages: Sequence[Mapping[str, Any]], *, has_tools: bool
     ) -> tuple[Format, Policy]:
         """Returns format and policy of a turn whose text has nothing of what stands around tools
-        and results in the prompt, which small models copy.
-
-        Args:
-            messages: of the conversation. Without tools and results, nothing changes.
-            has_tools: the prompt describes tools.
-        """
+        and results in the prompt, which small models copy."""
         has_results = any(message.get("role") == "tool" for message in messages)
         excluded: tuple[str, ...] = ()
         if has_tools:
@@ -93,18 +85,10 @@ def select_format(
     *,
     special_tokens: Collection[str] | None = None,
 ) -> SelectedFormat:
-    """Selects the wire format for a chat template.
-
-    Args:
-        chosen: the user's format. If the template teaches it, the template is used unchanged; else
-            instructions in the prompt teach it. None: the format that the template teaches or its
-            prompt shows; the generic one, if neither is known.
-        special_tokens: the texts of the model's special tokens; None: not known.
-
-    Raises:
-        RequestError: the chosen format cannot be used with this template, with the reason.
-        TemplateError: the template fails on a plain message.
-    """
+    """Selects the wire format for a chat template: the `chosen` one, or else the one that the
+    template teaches or its prompt shows, or the generic one. If the template does not teach it, the
+    prompt does. RequestError: the chosen format cannot be used; TemplateError: the template fails
+    on a plain message."""
     facts = find_facts(template)
     selector = _Selector(template, facts, special_tokens)
     selected = selector.select() if chosen is None else selector.select_chosen(chosen)
@@ -124,28 +108,7 @@ def select_format(
 
 
 def _writes_results(template: ChatTemplate) -> bool:
-    """Returns whether this project writes results into the prompt, not the chat template."""
     return isinstance(template, GenericTemplate) and template.writes_results
-
-
-@dataclass(frozen=True)
-class _FormatPlan:
-    """A format, and what teaches it.
-
-    Args:
-        found: the format, and how it is known.
-        notice: what the user should know; "" if nothing.
-        abilities: what the template writes itself; None: all, so it is used as it is.
-        message_form: in which the template gets calls and results; None: in OpenAI's.
-        changed: why the format cannot be used if the template changes a call of the history that is
-            written into its message; "": it is not tried.
-    """
-
-    found: Detection
-    notice: str = ""
-    abilities: Abilities | None = None
-    message_form: MessageForm | None = None
-    changed: str = ""
 
 
 _WRITES_ALL = Abilities(tools=True, calls=True, results=True)
@@ -153,97 +116,83 @@ _WRITES_ALL = Abilities(tools=True, calls=True, results=True)
 
 @dataclass(frozen=True)
 class _Selector:
-    """The ways from a template to a format, and to the template that teaches it.
-
-    Args:
-        template: as it is named in notices.
-        facts: of its source.
-        special_tokens: as for `select_format`.
-    """
-
     template: ChatTemplate
     facts: TemplateFacts
     special_tokens: Collection[str] | None
 
     def select(self) -> SelectedFormat:
-        """Selects the first format that is found, or the generic one."""
         reasons: list[str] = []
-        for plan in self._list_plans():
-            selected = plan if isinstance(plan, NoFormat) else self._carry_out(plan)
+        for selected in self._try_all():
             if isinstance(selected, SelectedFormat):
                 return selected
             reasons.append(selected.message)
         *others, last = reasons
-        return self._teach(
-            self._plan_generic(f"{', '.join(others)}, and {last}" if others else last)
-        )
+        return self._teach_generic(f"{', '.join(others)}, and {last}" if others else last)
 
-    def _list_plans(self) -> Iterator[_FormatPlan | NoFormat]:
-        """Yields the template's own format, the one of another form of messages, and the one that
-        the prompt shows, or why there is none.
-
-        Raises:
-            TemplateError: the template fails on a plain message.
-        """
+    def _try_all(self) -> Iterator[SelectedFormat | NoFormat]:
+        """Yields the template's own format, the one of other messages, and the one that it shows,
+        each with what teaches it; or why it cannot be used."""
         found, facts = self.facts.detection, self.facts
         if isinstance(found, NoFormat):
             # A template without tools and one that always fails are refused alike.
             self.template.render([{"role": "user", "content": "Hello"}])
             yield found
         elif found.slip:
-            yield self._plan_corrected(found)
+            yield self._try_corrected(found)
         elif not facts.describes_tools:
-            yield self._plan_undescribed(found)
+            yield self._try_undescribed(found)
         else:
             # Phi-4-mini is told to write `functools[...]`, and its history has calls without it.
             # The prompt is what the model follows, and only with the marker is a call no answer.
             stated = facts.stated if found.format.bare is not None else None
             if isinstance(stated, Detection) and stated.format.opener is not None:
-                yield self._plan_shown(stated)
-            yield self._plan_own(found)
+                yield self._try_shown(stated)
+            yield self._teach_own(found)
         if facts.describes_tools:
-            yield self._plan_message_form()
-            yield self._find_shown()
+            yield self._try_message_form()
+            yield self._try_prompt()
 
-    def _carry_out(self, plan: _FormatPlan) -> SelectedFormat | NoFormat:
-        selected = self._teach(plan)
-        if plan.changed and _count_examples(selected.template, selected.format) < 1:
-            return NoFormat(plan.changed)
-        return selected
-
-    def _teach(self, plan: _FormatPlan) -> SelectedFormat:
-        """Selects the format, with the template that teaches it."""
-        template, found = self.template, plan.found
-        if plan.message_form is not None:
-            template = MessageFormTemplate(template, plan.message_form)
-        elif plan.abilities is not None:
-            template = GenericTemplate(template, found.format, abilities=plan.abilities)
+    def _teach(
+        self,
+        found: Detection,
+        notice: str = "",
+        abilities: Abilities | None = None,
+        message_form: MessageForm | None = None,
+    ) -> SelectedFormat:
+        """Selects a format and its teacher; without `abilities`, the template writes all."""
+        template = self.template
+        if message_form is not None:
+            template = MessageFormTemplate(template, message_form)
+        elif abilities is not None:
+            template = GenericTemplate(template, found.format, abilities=abilities)
         elif find_id_pattern(found.format) and self.facts.writes_call_ids:
             template = CountedIdTemplate(template, found.format)  # as the model writes them
-        notice = f"{self.template.name}: {plan.notice}" if plan.notice else ""
+        notice = f"{self.template.name}: {notice}" if notice else ""
         return SelectedFormat(template, found.format, found.origin, found.evidence, notice)
 
-    def _plan_own(self, found: Detection) -> _FormatPlan:
+    def _teach_own(self, found: Detection) -> SelectedFormat:
         if not found.drops_thoughts:
-            return _FormatPlan(found)
+            return self._teach(found)
         notice = (
             "the chat template writes reasoning in an unknown way: prompts leave it out, and "
             "reasoning that the model writes is content"
         )
-        return _FormatPlan(found, notice, _WRITES_ALL)
+        return self._teach(found, notice, _WRITES_ALL)
 
-    def _plan_undescribed(self, found: Detection) -> _FormatPlan:
-        """Takes the format of a template that writes calls, but does not describe the tools to the
-        model; the prompt does so then."""
+    def _try_undescribed(self, found: Detection) -> SelectedFormat | NoFormat:
+        """Takes the format of a template that writes calls, but does not describe the tools."""
         message = "the chat template does not describe the tools"
         # A format that only resembles a known one may lack a part of it: the end of the calls, or
         # calls beside content. So calls of the history are written here.
         abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
         notice = f"{message}: the prompt explains them, in the model's own tool format"
+        selected = self._teach(found, notice, abilities)
+        if abilities.calls:
+            return selected
         changed = f"{message}, and changes calls of the format {found.format.name}"
-        return _FormatPlan(found, notice, abilities, changed="" if abilities.calls else changed)
+        return _check_calls(selected, changed)
 
-    def _plan_corrected(self, found: Detection) -> _FormatPlan:
+    def _try_corrected(self, found: Detection) -> SelectedFormat | NoFormat:
         """Takes the format that a template with a slip in its calls means. The prompt of the
         template shows it; calls of the history become text of their message, well-formed."""
         correction = f"its prompt shows those of {found.format.name}"
@@ -255,33 +204,31 @@ class _Selector:
         )
         abilities = Abilities(tools=True, results=self.facts.writes_results)
         changed = f"{found.slip}, and changes calls of the format {found.format.name}"
-        return _FormatPlan(found, notice, abilities, changed=changed)
+        return _check_calls(self._teach(found, notice, abilities), changed)
 
-    def _plan_message_form(self) -> _FormatPlan | NoFormat:
-        """Takes the format in which a template writes calls that it is given in another form than
-        OpenAI's."""
+    def _try_message_form(self) -> SelectedFormat | NoFormat:
         found = self.facts.message_form
         if isinstance(found, NoFormat):
             return found
         form, detection = found
         notice = f"{form.describe()}: conversations are written in this form"
-        return _FormatPlan(detection, notice, message_form=form)
+        return self._teach(detection, notice, message_form=form)
 
-    def _find_shown(self) -> _FormatPlan | NoFormat:
+    def _try_prompt(self) -> SelectedFormat | NoFormat:
         """Takes the format that a prompt with tools shows, by a sign of a known one, or by an
         example. If the template writes calls that cannot be parsed, only an example counts."""
         reasons: list[str] = []
         if self.facts.only_shows_tools:
             shown = find_shown(self.facts.chat, self.special_tokens)
             if isinstance(shown, Detection):
-                return self._plan_shown(shown)
+                return self._try_shown(shown)
             reasons.append(shown.message)
         stated = self.facts.stated
         if isinstance(stated, Detection):
-            return self._plan_shown(stated)
+            return self._try_shown(stated)
         return NoFormat(", and ".join([*reasons, stated.message]))
 
-    def _plan_shown(self, shown: Detection) -> _FormatPlan:
+    def _try_shown(self, shown: Detection) -> SelectedFormat | NoFormat:
         """Takes a format that a prompt with tools shows. The template describes the tools; calls of
         the history become text of their message, in that format."""
         (sign,) = shown.evidence
@@ -293,7 +240,7 @@ class _Selector:
         abilities = Abilities(tools=True, results=self.facts.writes_results)
         changed = f"the chat template changes calls of the tool format {shown.format.name}"
         found = replace(shown, evidence=(replace(sign, conclusion=why),))
-        return _FormatPlan(found, notice, abilities, changed=changed)
+        return _check_calls(self._teach(found, notice, abilities), changed)
 
     def _describe_calls(self) -> str:
         if self.facts.only_shows_tools:
@@ -302,7 +249,7 @@ class _Selector:
             return "the chat template writes tool calls without the marker that opens them"
         return "the chat template writes tool calls that cannot be read back"
 
-    def _plan_generic(self, reason: str) -> _FormatPlan:
+    def _teach_generic(self, reason: str) -> SelectedFormat:
         notice = f"{reason}: the generic tool format is used, and explained in the prompt"
         if not self.facts.keeps_answers:
             notice += (
@@ -313,35 +260,31 @@ class _Selector:
         head, tail = self.facts.frame
         format = replace(GENERIC, reasoning=self.facts.chat.reasoning, head=head, tail=tail)
         evidence = (Evidence("a prompt with a tool", "", f"{self.template.name}: {notice}"),)
-        return _FormatPlan(Detection(format, Origin.GENERIC, evidence), notice, Abilities())
+        return self._teach(Detection(format, Origin.GENERIC, evidence), notice, Abilities())
 
     def select_chosen(self, format: Format) -> SelectedFormat:
-        """Selects the user's format; the template teaches it, or instructions do."""
         found = self.facts.detection
         own = None if isinstance(found, NoFormat) else found.format
         # One of the registry is meant by its name.
         registered = find_named(format.name, FORMATS) == format
         if own is not None and (own == format or (registered and own.name == format.name)):
-            return self._teach(_FormatPlan(Detection(own, Origin.CHOSEN, ())))
+            return self._teach(Detection(own, Origin.CHOSEN, ()))
         if own is None and registered and self.facts.only_shows_tools:
             signs = tuple(Marker(sign.text) for sign in SIGNS.get(format.name, ()))
             shown = find_shown(self.facts.chat, formats=(format,), signs={format.name: signs})
             if isinstance(shown, Detection):
-                selected = self._carry_out(self._plan_shown(shown))
+                selected = self._try_shown(shown)
                 if isinstance(selected, SelectedFormat):
                     return replace(selected, origin=Origin.CHOSEN)
         adapted = self._adapt(format, own)
         notice = f"the tool format {format.name} is explained in the prompt"
         if own is not None:
             notice += f" instead of {own.name}, which the template teaches"
-        selected = self._teach(
-            _FormatPlan(Detection(adapted, Origin.CHOSEN, ()), notice, Abilities())
-        )
+        selected = self._teach(Detection(adapted, Origin.CHOSEN, ()), notice, Abilities())
         _check_prompt(selected)
         return selected
 
     def _adapt(self, format: Format, own: Format | None) -> Format:
-        """Adapts the format to the template: the reasoning block, the ends of a turn."""
         if _has_headers(format):
             raise _refuse(format, "its turns have headers that this chat template does not write")
         if own is not None and _has_headers(own):
@@ -360,12 +303,9 @@ class _Selector:
 
 
 def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
-    """Adapts the selection to the tokens that end the generation of the model.
-
-    A template may write such a token between two calls, each in a separate message. Since the model
-    ends its turn there, a turn has only one call. If the template writes such a token between
-    content and a call, a turn with content has no call.
-    """
+    """Adapts the selection to the tokens that end the generation. If a template writes such a token
+    between two calls, a turn has only one call; if between content and a call, a turn with content
+    has no call."""
     format, notice = selected.format, selected.notice
     for end in ends:
         format = replace(format, tail=format.tail.partition(end)[0])
@@ -379,13 +319,8 @@ def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
-    """Returns a format of the registry by its name, or one that `formats detect --save` has
-    written.
-
-    Raises:
-        RequestError: there is no such format or file, or the file cannot be read.
-        FormatError: the file describes no format.
-    """
+    """Returns a format of the registry by its name, or of a file of `formats detect --save`. Raises
+    RequestError or FormatError."""
     if isinstance(given, Format):
         return given
     found = find_named(str(given), FORMATS)
@@ -414,7 +349,6 @@ def _marks(block: Reasoning) -> str:
 
 
 def _check_prompt(selected: SelectedFormat) -> None:
-    """Refuses a template that changes the example, or a call of the history."""
     try:
         count = _count_examples(selected.template, selected.format)
     except RenderError as e:
@@ -423,12 +357,14 @@ def _check_prompt(selected: SelectedFormat) -> None:
         raise _refuse(selected.format, "the chat template changes what explains it")
 
 
-def _count_examples(teacher: ChatTemplate, format: Format) -> int:
-    """Counts the example calls in a prompt with such a call in its history.
+def _check_calls(selected: SelectedFormat, changed: str) -> SelectedFormat | NoFormat:
+    """Returns the selection, or `changed` if the template changes calls that are written into
+    messages."""
+    count = _count_examples(selected.template, selected.format)
+    return selected if count else NoFormat(changed)
 
-    Raises:
-        RenderError: the format cannot write the example.
-    """
+
+def _count_examples(teacher: ChatTemplate, format: Format) -> int:
     example = write_example(replace(format, head="")).strip()  # the template writes the head
     call = show_call(EXAMPLES[0])
     properties: dict[str, Json] = {"text": {"type": "string"}, "count": {"type": "integer"}}

@@ -36,14 +36,8 @@ _TAGS_AROUND = re.compile(rf"<([A-Za-z][\w-]*)>\s*{_PROBE}\s*</\1>")
 
 @dataclass(frozen=True)
 class TurnStyle:
-    """How a template writes turns of the assistant.
-
-    Args:
-        turns: what it writes after a question: content, calls, and all of a turn; "" for a turn
-            that it refuses.
-        prompt: the generation prompt.
-        head: what it writes in front of a question with tools; "": it refuses one.
-    """
+    """How a template writes turns of the assistant: after a question ("": it refuses the turn), the
+    generation prompt, and what is in front of a question with tools ("": it refuses one)."""
 
     turns: tuple[str, ...]
     prompt: str
@@ -51,40 +45,28 @@ class TurnStyle:
 
 
 class TemplateFacts:
-    """Facts of a chat template, found by rendering probes; each when it is first needed.
-
-    Args:
-        template: the chat template.
-    """
-
     def __init__(self, template: ChatTemplate):
         self._template = template.without_forms()
 
     def measure(self) -> int:
-        """Returns the estimated size of the facts and the template in bytes."""
         return self._template.measure()
 
     @cached_property
     def chat(self) -> ProbedTemplate:
-        """The template for probes, with its reasoning block."""
         return probe(self._template.render)
 
     @cached_property
     def detection(self) -> Detection | NoFormat:
-        """The wire format, or why none is known."""
         return find_format(self.chat)
 
     @cached_property
     def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
-        """The form in which it expects calls and their format, or why there is none."""
         if not self.only_shows_tools:
             return NoFormat("calls in OpenAI's form are in its prompt")
         return find_message_form(self._template)
 
     @cached_property
     def stated(self) -> Detection | NoFormat:
-        """The format that its prompt states by an example or in a sentence, or why there is
-        none."""
         return find_stated(self.chat)
 
     @cached_property
@@ -98,7 +80,6 @@ class TemplateFacts:
 
     @cached_property
     def style(self) -> TurnStyle:
-        """How it writes turns."""
         chat = self.chat
         calls = chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
         turns = (
@@ -112,22 +93,19 @@ class TemplateFacts:
 
     @cached_property
     def keeps_answers(self) -> bool:
-        """True if the prompt has the text of an answer unchanged. Some templates escape it, or
-        write it as a JSON string."""
+        """Whether the prompt has answers unchanged. Some templates escape them, or write JSON."""
         text = 'It is "so":\n<b>'
         prompt = self.chat.render(show_message(Turn(text)), with_tools=False)
         return not prompt or text in prompt
 
     @cached_property
     def only_shows_tools(self) -> bool:
-        """True if the prompt names the tools, but has nothing of the calls in the history, not even
-        their names."""
+        """Whether the prompt names the tools, but has nothing of the calls in the history."""
         message = {**_CALL, "content": None}
         return self.describes_tools and _PROBE not in self.chat.render(message, with_tools=False)
 
     @cached_property
     def writes_call_ids(self) -> bool:
-        """True if the prompt has the ids that calls have in messages."""
         message = show_message(Turn(calls=(ToolCall("get_probe", {}, id=_PROBE),)))
         return _PROBE in self.chat.render(message, with_tools=False)
 
@@ -140,11 +118,8 @@ class TemplateFacts:
 
     @cached_property
     def result_tags(self) -> tuple[str, ...]:
-        """The opening and the closing tag between which the prompt has the result of a call,
-        without their last character; empty if no tags of this kind stand there.
-
-        A model that may not write the last character of `<result>` writes another one there.
-        """
+        """The tags around the result of a call, without their last character, in place of which a
+        model that may not write it writes another one; (): there are none."""
         call = show_message(Turn(calls=(ToolCall("get_probe", {}, id=plain_id("", 0)),)))
         result = {"tool_call_id": plain_id("", 0), "name": "get_probe", "content": _PROBE}
         result["role"] = "tool"
@@ -154,7 +129,6 @@ class TemplateFacts:
 
     @cached_property
     def describes_tools(self) -> bool:
-        """True if the prompt names the tools."""
         return NAMES[0] in self.chat.instruct()
 
 
@@ -162,8 +136,7 @@ _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, Templat
 
 
 def find_facts(template: ChatTemplate) -> TemplateFacts:
-    """Returns the facts of a template. Probing takes 0.4 s, so they are cached for equal
-    templates."""
+    """Returns the facts of a template, cached for equal ones: probing takes 0.4 s."""
     if type(template) is not ChatTemplate:
         return TemplateFacts(template)  # a subclass may render something other than its source
     texts = [template.source]

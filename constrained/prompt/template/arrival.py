@@ -1,9 +1,7 @@
-"""Whether all messages of a conversation arrive in a prompt: finds the forms in which a chat
-template writes them in their order, and refuses a conversation of which one is missing.
-
-The same conversation is rendered with words of its own in place of its texts: a message has arrived
-if its word has. Templates may write a text elsewhere, in another spelling, or without a part of it.
-"""
+"""Whether all messages of a conversation arrive in a prompt. It is rendered with words of its own
+in place of its texts: a message has arrived if its word has, since templates may write a text
+elsewhere, in another spelling, or in part. A conversation of which a message is missing is
+refused."""
 
 import itertools
 import json
@@ -71,17 +69,13 @@ def find_shape(messages: Messages) -> Shape:
 def _find_kind(message: Message, call: int | None) -> str:
     calls = message.get("tool_calls") or ()
     has_content = "content" if message["content"] else ""
-    ids = {*map(_find_id_kind, [message.get("tool_call_id"), *map(_read_id, calls)])}
+    ids = [message.get("tool_call_id")]
+    ids += [call.get("id") if isinstance(call, Mapping) else None for call in calls]
     words = [message["role"], has_content, min(len(calls), 2), is_text(message), call is None]
-    return " ".join(map(str, [*words, *sorted(ids)]))
-
-
-def _read_id(call: Any) -> Any:
-    return call.get("id") if isinstance(call, Mapping) else None
+    return " ".join(map(str, [*words, *sorted({*map(_find_id_kind, ids)})]))
 
 
 def _find_id_kind(id: Any) -> str:
-    """Returns what a template can tell of an id."""
     if not isinstance(id, str):
         return type(id).__name__
     return "short" if _SHORT_ID.fullmatch(id) else "text"
@@ -89,23 +83,13 @@ def _find_id_kind(id: Any) -> str:
 
 @dataclass(frozen=True)
 class _Text:
-    """A text of a conversation: content, a part of it, or the arguments of a call.
-
-    Args:
-        text: of arguments that are an object, the first one that is text; "": there is none.
-        index: of its message.
-        path: the keys and indexes that lead to it in the message.
-        key: of an argument; (): the text is all that stands there.
-    """
+    """A text of a conversation: content, a part of it, or the arguments of a call, of which it is
+    the first argument that is text ("": there is none), under `key`."""
 
     text: str
     index: int
     path: Sequence[str | int]
     key: Sequence[str] = ()
-
-    @property
-    def pointer(self) -> str:
-        return point_to(["messages", self.index, *self.path, *self.key])
 
 
 def _list_texts(messages: Messages) -> Iterator[_Text]:
@@ -121,35 +105,26 @@ def _list_texts(messages: Messages) -> Iterator[_Text]:
             path = ["tool_calls", j, "function", "arguments"]
             match call:
                 case {"function": {"arguments": dict() as arguments}}:
-                    key = _find_text_argument(arguments)
-                    yield _Text(arguments[key[0]] if key else "", i, path, key)
+                    texts = [key for key, value in arguments.items() if _is_word(value)]
+                    yield _Text(arguments[texts[0]] if texts else "", i, path, texts[:1])
                 case {"function": {"arguments": str() as arguments}}:
                     yield _Text(arguments, i, path)
                 case _:
                     pass
 
 
-def _find_text_argument(arguments: Mapping[str, Any]) -> Sequence[str]:
-    for key, value in arguments.items():
-        if isinstance(value, str) and value.strip():
-            return (key,)
-    return ()
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 @dataclass(frozen=True)
 class Canaries:
-    """A conversation of the same shape whose texts are words of their own.
-
-    Args:
-        messages: it.
-        words: in the order of the conversation.
-    """
+    """A conversation of the same shape whose texts are words of their own."""
 
     messages: list[Message]
     words: Sequence[str]
 
     def find_lost(self, prompt: str) -> Sequence[str]:
-        """Returns the words that a prompt lacks."""
         return [word for word in self.words if word not in prompt]
 
     def are_in_order(self, prompt: str, forms: Forms) -> bool:
@@ -161,7 +136,6 @@ class Canaries:
 
 
 def find_between(before: Mapping[str, Any], message: Mapping[str, Any], prompt: str) -> str:
-    """Returns the text of a prompt between the words of two messages."""
     last, first = _list_words(before)[-1:], _list_words(message)[:1]
     if not last or not first:
         return ""
@@ -174,12 +148,10 @@ def _list_words(data: Any) -> Sequence[str]:
 
 
 def write_canaries(messages: Messages) -> Canaries:
-    """Returns the same conversation with other texts. Content that is not text stays as it is."""
     return _write_words(messages, [*_list_texts(messages)])
 
 
 def _write_words(messages: Messages, texts: Sequence[_Text]) -> Canaries:
-    """Returns the conversation with a word in place of each of these texts."""
     written = [*messages]
     words = [f"canary{number:04}x" for number in range(len(texts))]
     for text, word in zip(texts, words, strict=True):
@@ -190,7 +162,6 @@ def _write_words(messages: Messages, texts: Sequence[_Text]) -> Canaries:
 
 
 def _replace(value: Any, path: Sequence[str | int], new: Any) -> Any:
-    """Returns JSON data with another value at a path."""
     if not path:
         return new
     changed: Any = {**value} if isinstance(value, Mapping) else [*value]
@@ -199,20 +170,10 @@ def _replace(value: Any, path: Sequence[str | int], new: Any) -> Any:
 
 
 def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], str]) -> None:
-    """Refuses a conversation with a message that is not in its prompt. Reasoning may be left out,
-    which templates do by design.
-
-    A text that is not found in its place, or has a role of its own, is replaced by a word, and the
-    prompt is rendered again.
-
-    Args:
-        messages: the conversation, in normal form.
-        prompt: its rendered prompt.
-        write: renders another conversation in the same way.
-
-    Raises:
-        TemplateError: a text is missing, with its JSON pointer.
-    """
+    """Refuses a conversation with a message that is not in its prompt (TemplateError, with its JSON
+    pointer). Reasoning may be left out, which templates do by design. A text that is not found in
+    its place, or has a role of its own, is replaced by a word, and the prompt is rendered again
+    (`write`)."""
     place = 0
     doubted: list[_Text] = []
     for text in _list_texts(messages):
@@ -235,8 +196,7 @@ def check_arrival(messages: Messages, prompt: str, write: Callable[[list[Any]], 
 
 
 def _find(text: str, prompt: str, place: int) -> int | None:
-    """Returns where a text ends in a prompt, after a place; None: it is not there in any common
-    spelling."""
+    """Returns where a text ends in a prompt, after a place; None: it is not there."""
     bare = text.strip()
     for spelled in (bare, json.dumps(bare, ensure_ascii=False)[1:-1], json.dumps(bare)[1:-1]):
         found = prompt.find(spelled, place)
@@ -252,12 +212,11 @@ def _refuse(messages: Messages, text: _Text) -> TemplateError:
         return TemplateError(message, where=f"/messages/{text.index}/role", hint=_ROLE_HINT)
     what = "message" if text.path[0] == "content" else "call"
     message = f"the chat template leaves out this {what} of the role {role!r}"
-    return TemplateError(message, where=text.pointer, hint=_HINT)
+    where = point_to(["messages", text.index, *text.path, *text.key])
+    return TemplateError(message, where=where, hint=_HINT)
 
 
 class RenderAsIs(Protocol):
-    """Renders messages in normal form; `opened`: with the generation prompt."""
-
     def __call__(
         self,
         messages: list[Message],
@@ -270,11 +229,7 @@ class RenderAsIs(Protocol):
 
 
 class FormFinder:
-    """Finds the forms for one template, and remembers them by the shape of the conversation.
-
-    Args:
-        render: renders messages as they are.
-    """
+    """Finds the forms for one template, and remembers them by the shape of the conversation."""
 
     def __init__(self, render: RenderAsIs):
         self._render = render
@@ -287,17 +242,7 @@ class FormFinder:
         kwargs: Mapping[str, Any],
     ) -> Forms:
         """Returns the forms in which the template writes all of a conversation, in its order. If
-        there are none, those in which it writes most of it.
-
-        A conversation of the same shape is rendered, whose texts are words of their own.
-
-        Args:
-            messages: in normal form.
-            tools, kwargs: as in `ChatTemplate.render`.
-
-        Raises:
-            TemplateLimitError: rendering takes too many steps.
-        """
+        there are none, those in which it writes most of it."""
         key = find_shape(messages), bool(tools)
         if key not in self._known:
             if len(self._known) >= MAX_SHAPES:
@@ -340,8 +285,7 @@ class FormFinder:
         return best
 
     def _begins_turns(self, messages: Sequence[Message], prompt: str) -> bool:
-        """Returns whether each answer that follows a closed one has a header: Gemma 4 leaves that
-        of a call after content out."""
+        """Returns whether each answer after a closed one has a header, which Gemma 4 leaves out."""
         for before, message in itertools.pairwise(messages):
             if before["role"] == message["role"] == "assistant" and self._closer:
                 between = find_between(before, message, prompt)
@@ -352,8 +296,7 @@ class FormFinder:
 
     @cached_property
     def _closer(self) -> str:
-        """What the template writes after an answer, without the white space around it; "": nothing,
-        or what also begins a turn."""
+        """What the template writes after an answer; "": nothing, or what also begins a turn."""
         closed = self._write_question({"role": "assistant", "content": _ANSWER})
         closer = closed.rpartition(_ANSWER)[2].strip()
         opened = self._write_question(opened=True)
@@ -361,11 +304,9 @@ class FormFinder:
 
     @cached_property
     def _header_word(self) -> str:
-        """The first word of what the template writes where the turn of the model begins."""
         return "".join(self._find_header({}).split()[:1])
 
     def _find_header(self, kwargs: Mapping[str, Any]) -> str:
-        """Returns what the template writes where the turn of the model begins."""
         opened = self._write_question(kwargs=kwargs, opened=True)
         return opened.removeprefix(self._write_question(kwargs=kwargs))
 

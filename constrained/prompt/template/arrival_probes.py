@@ -22,12 +22,10 @@ TOOLS = [{"type": "function", "function": FUNCTION}]
 
 
 def say(role: str, word: str) -> Message:
-    """Returns a message."""
     return {"role": role, "content": f"Some {word} here"}
 
 
 def call(*words: str, content: str | None = None) -> Message:
-    """Returns a message with a call for each word."""
     calls: list[Message] = []
     for word in words:
         function = {"name": "get_weather", "arguments": json.dumps({"city": word})}
@@ -36,7 +34,6 @@ def call(*words: str, content: str | None = None) -> Message:
 
 
 def answer(word: str, of: str) -> Message:
-    """Returns the result of the call with this word."""
     return {"role": "tool", "tool_call_id": f"{of.lower():a<9}"[:9], "content": f"It is {word}"}
 
 
@@ -104,7 +101,6 @@ CONVERSATIONS: Mapping[str, Sequence[Message]] = {
 
 
 def list_words(messages: Sequence[Message]) -> list[str]:
-    """Lists the words of a conversation, in order."""
     words: list[str] = []
     for message in messages:
         text = json.dumps([message["content"], message.get("tool_calls")])
@@ -113,8 +109,6 @@ def list_words(messages: Sequence[Message]) -> list[str]:
 
 
 class Fate(StrEnum):
-    """What becomes of the messages of a conversation."""
-
     IN_ORDER = "in order"
     MOVED = "moved"
     LOST = "lost"
@@ -123,14 +117,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Arrival:
-    """What a template makes of a conversation.
-
-    Args:
-        kind: of the conversation, see `CONVERSATIONS`.
-        fate: of its messages.
-        forms: in which it is written, instead of as it is.
-        reason: the words that are missing, or the error.
-    """
+    """What a template makes of a conversation; `reason`: the missing words, or the error."""
 
     kind: str
     fate: Fate
@@ -139,8 +126,7 @@ class Arrival:
 
 
 def judge(messages: Sequence[Message], prompt: str) -> tuple[Fate, str]:
-    """Returns what has become of the messages in a prompt, and the words that tell. The result of a
-    call may follow it directly."""
+    """Returns what has become of the messages. The result of a call may follow it directly."""
     words = list_words(messages)
     if lost := [word for word in words if word not in prompt]:
         return Fate.LOST, " ".join(lost)
@@ -152,7 +138,6 @@ def judge(messages: Sequence[Message], prompt: str) -> tuple[Fate, str]:
 
 
 def probe_arrivals(template: ChatTemplate) -> Sequence[Arrival]:
-    """Renders each kind of conversation, and returns what becomes of it."""
     return [_probe(template, kind, messages) for kind, messages in CONVERSATIONS.items()]
 
 
@@ -167,5 +152,4 @@ def _probe(template: ChatTemplate, kind: str, messages: Sequence[Message]) -> Ar
 
 
 def choose_tools(messages: Sequence[Message]) -> Sequence[Message] | None:
-    """Returns the tools of a conversation that has calls; None for others."""
     return TOOLS if any("tool_calls" in message for message in messages) else None

@@ -11,12 +11,17 @@ from jinja2 import nodes
 
 from constrained.errors import AbandonedError, TemplateError
 from constrained.prompt.messages import (
+    MessageSpelling,
     copy_json,
     find_other_arguments,
     normalise,
-    write_messages,
 )
-from constrained.prompt.template.accepted_forms import PROBE_USER, AcceptedForms
+from constrained.prompt.template.accepted_forms import (
+    PROBE_USER,
+    AcceptedForms,
+    ToolPlace,
+    find_places,
+)
 from constrained.prompt.template.arrival import FormFinder
 from constrained.prompt.template.conversation_forms import FOR_REFUSALS, list_forms, write
 from constrained.prompt.template.environment import (
@@ -28,7 +33,6 @@ from constrained.prompt.template.environment import (
 )
 from constrained.prompt.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.prompt.template.simplify import simplify_tools
-from constrained.prompt.template.tool_places import ToolPlace, find_places
 from grammars.limits.byte_cache import MIB, keep_results, measure_bytes
 
 _PROBE_DATE = datetime(2026, 1, 1)
@@ -45,8 +49,6 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
 
 
 class _Parsed(NamedTuple):
-    """A template: its syntax tree, the names that it reads, and what renders it."""
-
     tree: nodes.Template
     variables: frozenset[str]
     renderer: Renderer
@@ -63,20 +65,7 @@ def _parse(source: str) -> _Parsed:
 
 
 class ChatTemplate:
-    """A chat template. It runs in jinja2's sandbox, in a process with limits: see `rendering`.
-
-    Args:
-        source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
-        bos_token, eos_token: the text of these tokens, for templates that write them.
-        name: the name of the template in errors.
-
-    Attributes:
-        kwargs: values of variables that hold for every rendering, see `with_kwargs`.
-        variables: the names that it reads, including those of `chat_template_kwargs`.
-
-    Raises:
-        TemplateError: the source is not valid Jinja (with the line).
-    """
+    """A chat template. It runs in jinja2's sandbox, in a process with limits: see `rendering`."""
 
     def __init__(
         self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "chat template"
@@ -92,33 +81,29 @@ class ChatTemplate:
         self._tried: dict[tuple[tuple[str, bool | str], ...], str | None] = {}
 
     def measure(self) -> int:
-        """Returns the estimated size of the compiled template in bytes. One with values of its own
-        shares it."""
+        """Returns the estimated bytes; a template with values of its own shares the compiled
+        one."""
         return TEMPLATE_BYTES + measure_bytes(self.kwargs) if self.kwargs else self._bytes
 
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> "ChatTemplate":
-        """Returns the template of this source whose variables always have these values."""
         other = ChatTemplate(self.source, name=self.name, **self.tokens)
         other.kwargs = kwargs
         return other
 
     def without_kwargs(self) -> Self:
-        """Returns this template, to which each rendering gives the values of its variables."""
         other = copy(self)
         other.kwargs = {}
         vars(other).pop("_accepted", None)
         return other
 
     def with_forms(self) -> Self:
-        """Returns this template, which writes all messages of a conversation: those that it loses,
-        moves or refuses as they are get another form, see `conversation_forms`."""
+        """Returns this template with other forms of messages that it would lose or move."""
         other = copy(self)
         other._finder = FormFinder(self._render_in_order)
         return other
 
     def without_forms(self) -> Self:
-        """Returns this template as it is by itself, to learn how it writes turns. Only what it
-        refuses gets another form."""
+        """Returns this template as it is by itself; only what it refuses gets another form."""
         other = copy(self)
         other._finder = None
         return other
@@ -146,12 +131,6 @@ class ChatTemplate:
         system messages as one; see also `with_forms`. If it reads no variable `tools`, they go
         where it writes them: into another variable, or a field of the system message.
 
-        Args:
-            messages: in OpenAI form, see `normalise`.
-            tools: in OpenAI form.
-            add_generation_prompt: end with the beginning of the assistant's turn.
-            kwargs: further variables (`chat_template_kwargs`).
-
         Raises:
             TemplateError: the template fails with every form (the error is that of the first one),
                 or `normalise` or `check_kwargs` fails.
@@ -160,25 +139,14 @@ class ChatTemplate:
         return self._render(messages, tools, {**kwargs}, add_generation_prompt)
 
     def rewrite(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Returns a conversation in the form that the source expects: another one than OpenAI's in
-        subclasses alone."""
         return messages
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        """Whether arguments that are no object, such as cut ones, are in the prompt."""
         return self._accepted.writes_text_arguments
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Refuses calls that the template cannot write, since their arguments are no object.
-
-        Args:
-            messages: in normal form, see `normalise`.
-
-        Raises:
-            TemplateError: the arguments of a call are text, or another value; `where` is their
-                JSON pointer.
-        """
+        """Refuses calls whose arguments are no object and that the template cannot write."""
         place = find_other_arguments(messages)
         if place is not None and not self.writes_text_arguments:
             message = f"the arguments of a call are not a JSON object, and {self.name} writes no"
@@ -186,16 +154,12 @@ class ChatTemplate:
             raise TemplateError(f"{message} others", where=place, hint=hint)
 
     def refuses(self, values: Mapping[str, bool | str]) -> bool:
-        """Returns whether the template fails on any conversation if variables have these values
-        (see `try_values`): Qwen3.8 refuses `enable_thinking=False`, and unknown efforts."""
+        """Returns whether the template fails on any conversation with these values: Qwen3.8 refuses
+        `enable_thinking=False`, and unknown efforts."""
         return self.try_values(values) is None and self.try_values({}) is not None
 
     def try_values(self, values: Mapping[str, bool | str]) -> str | None:
-        """Returns the prompt of a question if variables have these values; None: it fails.
-
-        Args:
-            values: as in `chat_template_kwargs`. The result is kept, so they are few.
-        """
+        """Returns the prompt of a question with these few values; None: it fails."""
         key = tuple(sorted(values.items()))
         kwargs: dict[str, Any] = {**values}
         if key not in self._tried:
@@ -225,7 +189,6 @@ class ChatTemplate:
     def _render_refused(
         self, messages: list[dict[str, Any]], render: Callable[[list[dict[str, Any]]], str]
     ) -> str:
-        """Renders messages as they are, or in the first form that the template does not refuse."""
         try:
             return render(messages)
         except TemplateLimitError:  # another form would take as long
@@ -244,25 +207,17 @@ class ChatTemplate:
         kwargs: Mapping[str, Any],
         opened: bool,
     ) -> str:
-        """Renders messages in normal form without changing their order."""
         kwargs = {**kwargs, **self.kwargs}
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
-            for form in self._accepted.list(normal, offer):
-                given = {"tools": form.tools, "add_generation_prompt": opened}
+            for shown, spelling in self._accepted.list(normal, offer):
+                given = {"tools": shown, "add_generation_prompt": opened}
                 try:
                     with self.failures():
                         variables = copy_json({**self._extras(), **kwargs, **given})
-                        written = write_messages(
-                            normal,
-                            empty=form.empty,
-                            as_text=form.as_text,
-                            joined=form.joined,
-                            named=form.named,
-                            blank=form.blank,
-                        )
-                        if form.tools and (place := self._find_tool_place(kwargs)):
-                            place.fill(form.tools, written, variables)
+                        written = spelling.write(normal)
+                        if shown and (place := self._find_tool_place(kwargs)):
+                            place.fill(shown, written, variables)
                         return self._renderer.render({**variables, "messages": written})
                 except TemplateLimitError:  # another form would take as long
                     raise
@@ -271,7 +226,6 @@ class ChatTemplate:
         raise errors[0]
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
-        """Yields the tools in the forms to try: as they are, then simplified."""
         if not tools:
             yield [None, []]  # the template of Hermes-2 loops over tools without a check
             return
@@ -287,9 +241,7 @@ class ChatTemplate:
     def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
         variables = {**self._extras(), **self.kwargs}
         variables |= {"tools": None, "add_generation_prompt": False}
-        written = write_messages(
-            messages, empty=empty, as_text=False, joined=False, named=False, blank=""
-        )
+        written = MessageSpelling(empty=empty).write(messages)
         try:
             with self.failures():
                 return self._renderer.render({**variables, "messages": written})
@@ -298,7 +250,6 @@ class ChatTemplate:
 
     @cached_property
     def _tool_places(self) -> tuple[ToolPlace, ...]:
-        """Where the template reads tools, if it reads no `tools`."""
         if "tools" in self.variables:
             return ()
         return tuple(find_places(self.tree, self.variables, self._render_place))
@@ -310,8 +261,8 @@ class ChatTemplate:
             return ""
 
     def _find_tool_place(self, kwargs: Mapping[str, Any]) -> ToolPlace | None:
-        """Returns where to put the tools; None: nowhere. What the client sets is the client's:
-        another place gets them, unless it gives the tools itself."""
+        """Returns where to put the tools, unless the client gives them there itself; None:
+        nowhere."""
         if any(isinstance(kwargs.get(place.name), list) for place in self._tool_places):
             return None
         for place in self._tool_places:

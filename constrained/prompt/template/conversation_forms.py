@@ -8,6 +8,7 @@ that it is for. Which ones a template needs is found by rendering, see `ChatTemp
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Self
 
 from constrained.prompt.messages import is_text_parts, join_text_parts
@@ -25,7 +26,6 @@ MAX_FORMS = 3
 
 
 def is_text(message: Mapping[str, Any]) -> bool:
-    """Returns whether the content of a message is text, or parts of text."""
     content = message["content"]
     return isinstance(content, str) or is_text_parts(content)
 
@@ -99,16 +99,8 @@ def _add_user(messages: Messages) -> Messages:
     return [*messages[:count], {"role": "user", "content": ""}, *messages[count:]]
 
 
-def _add_questions(messages: Messages) -> Messages:
-    return _add_between(messages, "user", _are_answers)
-
-
 def _are_answers(before: Message, message: Message) -> bool:
     return before["role"] == message["role"] == "assistant"
-
-
-def _add_answers(messages: Messages) -> Messages:
-    return _add_between(messages, "assistant", _lacks_answer)
 
 
 def _lacks_answer(before: Message, message: Message) -> bool:
@@ -117,9 +109,8 @@ def _lacks_answer(before: Message, message: Message) -> bool:
 
 
 def _add_between(
-    messages: Messages, role: str, is_due: Callable[[Message, Message], bool]
+    role: str, is_due: Callable[[Message, Message], bool], messages: Messages
 ) -> Messages:
-    """Adds an empty message of this role between each two messages that it is due between."""
     written = [*messages[:1]]
     for before, message in itertools.pairwise(messages):
         if is_due(before, message):
@@ -159,7 +150,6 @@ def _part_calls(messages: Messages) -> Messages:
 
 
 def _follows_several(messages: Messages, index: int) -> bool:
-    """Returns whether a result is one of a message with several calls."""
     while index and _is_result(messages[index]):
         index -= 1
     return len(messages[index].get("tool_calls") or ()) > 1
@@ -168,13 +158,7 @@ def _follows_several(messages: Messages, index: int) -> bool:
 def _pair(
     message: Message, results: Sequence[tuple[Message, int | None]], first: int
 ) -> Iterator[Message]:
-    """Yields a message for each call, and the results of each behind it. Further results come last.
-
-    Args:
-        message: has several calls.
-        results: behind it, with the numbers of their calls.
-        first: the number of its first call.
-    """
+    """Yields each call, and its results behind it; further results come last."""
     by_call: dict[int, list[Message]] = {}
     for result, number in results:
         by_call.setdefault(-1 if number is None else number, []).append(result)
@@ -239,11 +223,8 @@ def _join(messages: Messages) -> Message:
 
 
 class ConversationForm(StrEnum):
-    """What a form does, in words, and the function that does it.
-
-    In the order in which several are applied: what a client wrote is joined before system messages
-    become messages of the user, so they stay apart.
-    """
+    """What a form does, in words, and the function that does it, in the order in which several are
+    applied: what a client wrote is joined before system messages become messages of the user."""
 
     apply: Callable[[Messages], Messages]
 
@@ -265,7 +246,10 @@ class ConversationForm(StrEnum):
         "messages of the user, and answers, that follow each other are one message",
         _join_turns,
     )
-    EMPTY_QUESTION = "an empty message of the user stands between two answers", _add_questions
+    EMPTY_QUESTION = (
+        "an empty message of the user stands between two answers",
+        partial(_add_between, "user", _are_answers),
+    )
     SYSTEM_AS_USER = (
         "later system messages are messages of the user, between <system> tags",
         _write_system_as_user,
@@ -276,7 +260,7 @@ class ConversationForm(StrEnum):
     )
     EMPTY_ANSWER = (
         "an empty answer comes before a message of the user that follows another message",
-        _add_answers,
+        partial(_add_between, "assistant", _lacks_answer),
     )
     SYSTEM_IN_USER = (
         "the system message begins the message of the user after it, or is one",
@@ -296,7 +280,6 @@ Forms = tuple[ConversationForm, ...]
 
 
 def write(messages: Messages, forms: Forms) -> list[Message]:
-    """Returns the messages in these forms."""
     for form in forms:
         messages = form.apply(messages)
     return [*messages]
@@ -305,8 +288,7 @@ def write(messages: Messages, forms: Forms) -> list[Message]:
 def list_forms(
     messages: Messages, allowed: frozenset[ConversationForm] = frozenset(ConversationForm)
 ) -> Iterator[tuple[Forms, list[Message]]]:
-    """Yields the forms to try, the ones that change least first, each with what they make of the
-    conversation. Each form of a choice changes what those before it have made."""
+    """Yields the forms to try and what they make of it, the ones that change least first."""
     known = [form for form in ConversationForm if form in allowed]
     choices: list[Forms] = []
     for count in range(1, MAX_FORMS + 1):

@@ -1,5 +1,5 @@
-"""Finds which words for the effort of reasoning a chat template knows, and what others mean to it:
-it may take every word but two for its highest effort."""
+"""Finds which words for the effort of reasoning a chat template knows: it may take every word but
+two for its highest effort."""
 
 import re
 from collections.abc import Callable
@@ -12,23 +12,15 @@ _UNKNOWN = "unheard"
 
 @dataclass(frozen=True)
 class EffortWords:
-    """What the words for efforts mean to a template.
-
-    Args:
-        known: words with a meaning of their own. Empty if the template writes any word, or none.
-        taken_for_other: words that it takes for the grade that unknown ones mean.
-    """
+    """What the words for efforts mean to a template: those with a meaning of their own (empty if it
+    writes any word, or none), and those that it takes for the grade that unknown ones mean."""
 
     known: frozenset[str] = frozenset()
     taken_for_other: frozenset[str] = frozenset()
 
 
 def read_effort_words(write: Callable[[str], str | None]) -> EffortWords:
-    """Finds what the words mean, by rendering.
-
-    Args:
-        write: the prompt with a word; None: the template refuses it.
-    """
+    """Finds what the words mean; `write` renders the prompt with one, None: it is refused."""
     texts = {grade: write(grade) for grade in GRADES}
     other = write(_UNKNOWN)
     told = [grade for grade, text in texts.items() if text is not None and text != other]

@@ -47,21 +47,12 @@ _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
 
 class TemplateFailure(NamedTuple):
-    """What went wrong in a template.
-
-    Attributes:
-        text: what the template, or jinja2, says.
-        line: of the template; None: not known.
-        hint: what to do.
-    """
-
     text: str
     line: int | None
     hint: str
 
 
 def explain_failure(error: Exception) -> TemplateFailure:
-    """Explains one of the `FAILURES`."""
     text = str(getattr(error, "message", None) or error) or type(error).__name__
     hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), _OTHER_HINT)
     return TemplateFailure(text[:_MAX_QUOTED].rstrip("."), _find_line(error), hint)
@@ -109,7 +100,7 @@ def tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Returns the JSON of a value: the filter of transformers; jinja2's own escapes HTML."""
+    """The filter of transformers; jinja2's own escapes HTML."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -121,12 +112,10 @@ def tojson(
 
 
 def read_now() -> datetime:
-    """Returns the time that templates see as now; see `freeze`."""
     return _frozen.get() or datetime.now()
 
 
 def read_frozen() -> datetime | None:
-    """Returns the time that `freeze` has set; None: the clock is not frozen."""
     return _frozen.get()
 
 
@@ -146,7 +135,6 @@ def _strftime_now(form: str) -> str:
 
 
 def make_environment(kind: type[SandboxedEnvironment] = SandboxedEnvironment) -> Any:
-    """Returns the sandbox of chat templates, with the filters and functions that they expect."""
     # transformers uses the immutable sandbox, but the template of Kimi-K2 appends to a list. A
     # template can change only its own values and its copy of the data.
     environment = kind(

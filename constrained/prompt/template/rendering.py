@@ -22,27 +22,17 @@ PROCESSES = KeptProcesses("constrained.prompt.template.rendering_process")
 
 
 class TemplateLimitError(TemplateError):
-    """A chat template takes more time or memory than is allowed."""
-
     def __init__(self, message: str):
         super().__init__(message, hint=_HINT)
 
 
 class RenderingError(Exception):
-    """A template failed.
-
-    Args:
-        failure: what went wrong.
-    """
-
     def __init__(self, failure: TemplateFailure):
         super().__init__(failure.text)
         self.failure = failure
 
 
 class _Allowance:
-    """The time that the renderings of some work have, and what has ended them."""
-
     def __init__(self, seconds: float, outer: "_Allowance | None"):
         self.seconds = self.left = seconds
         if outer is not None and outer.left < seconds:
@@ -67,11 +57,8 @@ _current: ContextVar[_Allowance | None] = ContextVar("current", default=None)
 
 @contextmanager
 def limit_renderings(seconds: float) -> Iterator[None]:
-    """Limits the time of all renderings in a `with` block together.
-
-    Raises:
-        TemplateLimitError: a limit was exceeded, even if the block has caught the error.
-    """
+    """Limits the time of all renderings in a `with` block together (TemplateLimitError, even if the
+    block has caught it)."""
     allowance = _Allowance(seconds, _current.get())
     token = _current.set(allowance)
     try:
@@ -83,15 +70,6 @@ def limit_renderings(seconds: float) -> Iterator[None]:
 
 
 class Renderer:
-    """A template that is rendered in another process.
-
-    Args:
-        source: the Jinja text.
-
-    Raises:
-        TemplateLimitError: it is too long.
-    """
-
     def __init__(self, source: str):
         if len(source) > MAX_SOURCE:
             message = f"the template has {len(source):,} characters, the limit is {MAX_SOURCE:,}"
@@ -100,22 +78,11 @@ class Renderer:
         self._name = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
     def find_variables(self) -> frozenset[str]:
-        """Returns the names of the variables that the template reads.
-
-        Raises:
-            RenderingError: it is not valid Jinja.
-            TemplateLimitError: it takes more than is allowed to compile it.
-        """
         return frozenset(self._ask(None)["variables"])
 
     def render(self, variables: Mapping[str, Any]) -> str:
-        """Renders the template with variables, which are JSON data.
-
-        Raises:
-            RenderingError: it fails.
-            TemplateLimitError: it takes more than is allowed.
-            TypeError, ValueError: the variables are no JSON data.
-        """
+        """Renders the template with JSON data: RenderingError, TemplateLimitError; TypeError or
+        ValueError if they are none."""
         return self._ask(variables)["text"]
 
     def _ask(self, variables: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -21,21 +21,12 @@ MAX_KEPT = 1_000_000  # characters of the templates that stay compiled
 
 
 class CompiledTemplate(NamedTuple):
-    """A compiled template.
-
-    Attributes:
-        variables: the names that it reads.
-        template: renders it.
-        size: the characters of its source.
-    """
-
     variables: list[str]
     template: Template
     size: int
 
 
 def compile_template(source: str) -> CompiledTemplate:
-    """Compiles a template. Raises one of the `FAILURES`."""
     environment = make_environment()
     template = environment.from_string(source)
     variables = sorted(meta.find_undeclared_variables(environment.parse(source)))
@@ -46,17 +37,9 @@ _kept: OrderedDict[str, CompiledTemplate] = OrderedDict()
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Answers one question.
-
-    Args:
-        question: `{name, source, variables, now}`. `name` is that of a template; if
-            `source` is null, it was sent before. Without `variables`, it is only compiled. `now`
-            is what the template sees as the time.
-
-    Returns:
-        `{text}`; `{variables}` that the template reads; `{failure}` as `TemplateFailure` has it;
-        or `{}` if the source has to be sent again.
-    """
+    """Answers one question, `{name, source, variables, now}`. If `source` is null, it was sent
+    before; without `variables`, it is only compiled. The answer is `{text}`, `{variables}`,
+    `{failure}` as `TemplateFailure` has it, or `{}` if the source has to be sent again."""
     try:
         compiled = _find(question["name"], question["source"])
         if compiled is None:
@@ -71,7 +54,6 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find(name: str, source: str | None) -> CompiledTemplate | None:
-    """Returns a compiled template; None: its source is needed."""
     compiled = _kept.get(name)
     if compiled is None and source is not None:
         compiled = compile_template(source)

@@ -13,9 +13,6 @@ def match_results(messages: Sequence[Message]) -> list[int | None]:
 
     A result belongs to the call with its id; of several, to the first one without a result. Results
     without an id, or with one that no call has, belong to the other calls in their order.
-
-    Args:
-        messages: in normal form, see `normalise`.
     """
     numbers: list[int | None] = [None] * len(messages)
     known: dict[Any, int] = {}  # the last call of each id
@@ -35,12 +32,7 @@ def match_results(messages: Sequence[Message]) -> list[int | None]:
 
 
 def renumber(messages: Sequence[Message], ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns a conversation whose calls have these ids, and their results as well.
-
-    Args:
-        messages: in normal form.
-        ids: of all calls, in order.
-    """
+    """Returns a conversation in normal form whose calls and results have these ids."""
     left = iter(ids)
     written: list[dict[str, Any]] = []
     for message, number in zip(messages, match_results(messages), strict=True):
@@ -54,23 +46,12 @@ def renumber(messages: Sequence[Message], ids: Sequence[str]) -> list[dict[str, 
 
 
 def list_calls(messages: Sequence[Message]) -> Iterator[Any]:
-    """Yields the calls of a conversation, in order."""
     for message in messages:
         yield from message.get("tool_calls") or ()
 
 
 class _CallingTurn:
-    """The calls of one message.
-
-    Args:
-        start: the number of the first one.
-        calls: they.
-
-    Attributes:
-        end: the number of the first call after them.
-        numbers: of the last call of each id.
-        others: the places of results without a call of their id.
-    """
+    """The calls of one message; `others`: the places of results without a call of their id."""
 
     def __init__(self, start: int, calls: Sequence[Any]):
         self.end = start + len(calls)
@@ -85,20 +66,17 @@ class _CallingTurn:
                 self._waiting.setdefault(id, deque()).append(number)
 
     def take(self, id: Any) -> int:
-        """Returns the call of a result with the id of a call: the last one, if each has a
-        result."""
+        """Returns the call of a result with this id: the last one, if each has a result."""
         waiting = self._waiting[id]
         number = waiting.popleft() if waiting else self.numbers[id]
         self._free.pop(number, None)
         return number
 
     def match_others(self, numbers: list[int | None]) -> None:
-        """Gives the results that are left the calls that are left, in order."""
         for place, number in zip(self.others, self._free, strict=False):
             numbers[place] = number
 
 
 def _read_id(data: Any, key: str) -> Any:
-    """Returns an id; None: there is none."""
     id = data.get(key) if isinstance(data, Mapping) else None
     return id if isinstance(id, str | int) and id != "" else None

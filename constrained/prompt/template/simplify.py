@@ -1,10 +1,7 @@
-"""Simplifies tools, step by step, for templates that fail on legal schemas.
-
-Some templates write schemas with a macro that knows few types: on `["string", "null"]`, Hermes 2
-Pro, Hermes 3 and Command R+ recurse without end. The template gets the first form that it can
-render. The steps that lose no information come first. Later forms say less than the schema; the
-grammar still enforces the whole schema.
-"""
+"""Simplifies tools, step by step, for templates that fail on legal schemas: on `["string",
+"null"]`, Hermes 2 Pro, Hermes 3 and Command R+ recurse without end. The steps that lose no
+information come first. Later forms say less than the schema; the grammar still enforces it
+whole."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,8 +19,7 @@ _ONE = ("items", "additionalProperties", "contains", "not")
 
 
 def simplify_tools(tools: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Yields copies of the tools, each simpler than the one before; steps that change nothing are
-    left out."""
+    """Yields copies of the tools, each simpler than the one before."""
     before = list(tools)
     for step in _STEPS:
         after = [_change_function(tool, step) for tool in before]
@@ -49,8 +45,6 @@ def _fill_function(function: Node) -> Node:
 
 
 def _each(change: Change) -> Change:
-    """Makes a step that changes each node of the parameters' schema."""
-
     def step(function: Node) -> Node:
         parameters = function.get("parameters")
         if not isinstance(parameters, Mapping):
@@ -61,7 +55,6 @@ def _each(change: Change) -> Change:
 
 
 def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
-    """Copies a schema and changes all of its nodes, the outer ones first."""
     if not isinstance(schema, Mapping):
         return schema
     node = dict(change(dict(schema)))
@@ -113,7 +106,6 @@ def _list_properties(node: Node) -> Node:
 
 
 def _one_type(node: Node) -> Node:
-    """Keeps only the first type that is not null."""
     types = node.get("type")
     if not isinstance(types, list):
         return node
@@ -122,7 +114,6 @@ def _one_type(node: Node) -> Node:
 
 
 def _no_null(node: Node) -> Node:
-    """Removes the type null, since not all templates know it."""
     if node.get("type") == "null":
         return _without(node, "type")
     return node
@@ -158,7 +149,6 @@ def _without(node: Node, *keys: str) -> Node:
 
 
 def _find(root: Any, reference: Any) -> Any:
-    """Returns the target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     return find_value(root, reference[1:])
@@ -184,7 +174,6 @@ def _find_branches(node: Node, key: str) -> list[Any]:
 
 
 def _describe_values(node: Node) -> Node:
-    """Moves enumerated values to the description."""
     values = node.get("enum")
     if "enum" not in node and "const" in node:
         values = [node["const"]]
@@ -208,8 +197,7 @@ def _fill_containers(node: Node) -> Node:
 
 
 def _fill_properties(function: Node) -> Node:
-    """Does the same as `_fill_containers` below the root: no template reads other parts of the
-    parameters."""
+    """As `_fill_containers` below the root, since no template reads more of the parameters."""
     parameters = function.get("parameters")
     if not isinstance(parameters, Mapping):
         return function

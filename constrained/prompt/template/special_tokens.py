@@ -62,16 +62,10 @@ class Prompt:
 
     @cached_property
     def text(self) -> str:
-        """The whole prompt."""
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """Returns the offset of the first such marker of the template, not of the data; -1: there
-        is none.
-
-        Args:
-            start: the offset to search from.
-        """
+        """Returns the offset of the first such marker of the template, not of the data; or -1."""
         offset = 0
         for piece in self.pieces:
             found = piece.find(marker, max(0, start - offset))
@@ -81,7 +75,6 @@ class Prompt:
         return -1
 
     def tail(self, length: int) -> "Prompt":
-        """Returns the last `length` characters."""
         start = len(self.text) - length
         pieces: list[str] = []
         for piece in self.pieces:
@@ -104,7 +97,6 @@ def render_prompt(
     """Renders as `ChatTemplate.render` does, so that no piece contains a marker of the data.
 
     Args:
-        markers: texts that the tokenizer reads as one token, each of two or more characters.
         keep: markers that are not cut in the content of assistant messages, since templates search
             them there for the end of the reasoning.
         variables: the `kwargs` of `ChatTemplate.render`; text in them is data too.
@@ -138,11 +130,7 @@ def render_prompt(
 
 
 def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
-    """Finds private-use characters that the data do not contain, nor their JSON escapes.
-
-    Raises:
-        TemplateError: there are too few.
-    """
+    """Finds private-use characters that neither the data nor their escapes contain."""
     used = frozenset[int]().union(*map(_find_used, data))
     found: list[str] = []
     for code in CODES:
@@ -172,7 +160,6 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """Returns the codes of the private-use characters in the data."""
     text = json.dumps(data, ensure_ascii=False, default=str)
     found = {int(escaped, 16) for escaped in _ESCAPED.findall(text)}
     if not text.isascii():
@@ -207,8 +194,7 @@ _removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionar
 
 
 def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    """Returns the texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think
-    from users."""
+    """Returns texts that the template deletes, as Nemotron-Nano-v2 /think, or splits at."""
     known = _removed.get(tree)
     if known is None:
         known = _removed[tree] = _list_removed_texts(tree)
@@ -238,8 +224,6 @@ def _list_removed_texts(tree: nodes.Template) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Markers:
-    """Finds the positions in texts that need a cut, for one set of markers."""
-
     first: re.Pattern[str]  # the first character of a marker
     starts: re.Pattern[str]  # the same, but only before the rest of a whole marker
     kept: re.Pattern[str]
@@ -248,7 +232,6 @@ class _Markers:
     longest: int  # characters of a prefix
 
     def find_cuts(self, text: str) -> set[int]:
-        """Returns the offsets of the cuts in a text."""
         if not self.first.search(text):
             return set()
         cuts = {match.end() for match in self.starts.finditer(text)}
@@ -296,11 +279,6 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(texts))) or "(?!)")
 
 
-def _generalise(step: str | int) -> str:
-    """Returns a step of a path, as in `_VERBATIM`: all indexes of a list are equal."""
-    return "*" if isinstance(step, int) else step
-
-
 @dataclass(frozen=True)
 class _Guard:
     """Copies JSON data, and puts the character into each marker that needs a cut."""
@@ -316,9 +294,12 @@ class _Guard:
             return cut
         if isinstance(value, (list, tuple)):
             return [self.cut_data(item, (*path, i)) for i, item in enumerate(value)]
-        if tuple(map(_generalise, path)) in _VERBATIM:
-            return self._check(value, path)
-        return self.cut_text(value)
+        if tuple("*" if isinstance(step, int) else step for step in path) not in _VERBATIM:
+            return self.cut_text(value)
+        if isinstance(value, str) and self.markers.starts.search(value):
+            where = "/" + "/".join(map(str, path))
+            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
+        return value
 
     def cut_text(self, value: Any) -> Any:
         if not isinstance(value, str):
@@ -326,18 +307,10 @@ class _Guard:
         cuts = [0, *sorted(self.markers.find_cuts(value)), len(value)]
         return self.character.join(value[start:end] for start, end in itertools.pairwise(cuts))
 
-    def _check(self, value: Any, path: Path) -> Any:
-        if isinstance(value, str) and self.markers.starts.search(value):
-            where = "/" + "/".join(map(str, path))
-            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
-        return value
-
 
 def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard, call_guard: _Guard
 ) -> list[dict[str, Any]]:
-    """Returns the messages with cuts; `reply_guard` is for the content of the assistant,
-    `call_guard` for its calls and their results."""
     cut: list[dict[str, Any]] = []
     for i, message in enumerate(messages):
         safe: dict[str, Any] = {}

@@ -51,12 +51,10 @@ class CallResult:
 
 
 def refuse(call: ToolCall, outcome: Outcome, why: str) -> CallResult:
-    """Makes the result of a call that is not executed."""
     return CallResult(call, outcome, _explain(f"not executed: {why}"))
 
 
 def decline(call: ToolCall, verdict: object) -> CallResult:
-    """Makes the result of a call that was not approved."""
     why = "the user does not allow it"
     if isinstance(verdict, str) and verdict:
         why = verdict
@@ -64,7 +62,6 @@ def decline(call: ToolCall, verdict: object) -> CallResult:
 
 
 def fail(call: ToolCall, error: Exception) -> CallResult:
-    """Makes the result of a call whose function has raised an error."""
     text, message = type(error).__name__, str(error)
     if isinstance(error, IsolatedError):  # its text begins with the type of the original error
         text, _, message = error.text.partition(": ")

@@ -32,8 +32,7 @@ _PARAMETER_FIELD = re.compile(rf"[:@](?:{_PARAMETERS})\s([^:]*):(.*)")
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Returns the first paragraph of a docstring as one line, and the description of each
-    parameter."""
+    """Returns the first paragraph as one line, and the description of each parameter."""
     lines = inspect.cleandoc(text or "").splitlines()
     starts = {number for number, _ in _find_numpy_sections(lines)}
     first: list[str] = []
@@ -56,7 +55,6 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _find_google_section(lines: Sequence[str]) -> list[str]:
-    """Returns the indented lines after the header of the section."""
     for number, line in enumerate(lines):
         if _GOOGLE_HEADER.fullmatch(line):
             return list(filter(str.strip, _take_indented(lines[number + 1 :])))
@@ -82,8 +80,7 @@ def _read_google_entries(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _find_numpy_sections(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yields the sections of parameters: the number of the header, and the lines below its
-    underline."""
+    """Yields the number of the header of each section of parameters, and its lines."""
     headers: list[int] = []
     for number, below in enumerate(lines[1:]):
         if lines[number].strip() and _UNDERLINE.fullmatch(below):
@@ -132,7 +129,6 @@ def _take_further(lines: Sequence[str]) -> Iterable[str]:
 
 
 def _take_indented(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the first lines that are blank or indented."""
     return takewhile(lambda line: not line[:1].strip(), lines)
 
 

@@ -1,8 +1,5 @@
-"""Tries whether a type takes what the mask of its schema writes, with a few values.
-
-What pydantic demands and a schema cannot say shows so when a tool is made, not when a model has
-written a call in vain.
-"""
+"""Tries whether a type takes what the mask of its schema writes, with a few values: when a tool is
+made, not when a model has written a call in vain."""
 
 import reprlib
 import textwrap
@@ -38,32 +35,20 @@ _tried: WeakSet[object] = WeakSet()
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Why a type does not take a value."""
-
     place: tuple[int | str, ...]
     kind: str
     reason: str
 
     @property
     def is_of_form(self) -> bool:
-        """True if pydantic refuses the form of the value, whatever its range."""
         if self.kind not in _OWN_TYPES or self.kind in _CODE:
             return False
         return not any(part in self.kind for part in _LIMITS)
 
 
 def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object) -> None:
-    """Converts a few values of a schema. The result is kept as long as the owner lives.
-
-    Args:
-        schema: the JSON Schema.
-        reader: converts its values.
-        of: what the schema is of, for messages.
-        owner: the function or class.
-
-    Raises:
-        ToolError: no value of a parameter or field could be converted, because of its form.
-    """
+    """Converts a few values of a schema once for each owner, a function or class. ToolError: no
+    value of a parameter or field could be converted, because of its form."""
     with suppress(TypeError):  # it has no hash, or no weak references
         if owner in _tried:
             return
@@ -81,7 +66,6 @@ def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object
 
 
 def _convert(schema: Json, reader: TypeReader) -> Iterator[tuple[Json, list[_Refusal]]]:
-    """Converts a few values of a schema; yields each, and why it is refused."""
     try:
         lowered = lower(schema, only_object=False)
         with limit_steps(_MAX_STEPS):
@@ -107,8 +91,7 @@ def _find_refusals(reader: TypeReader, value: Json) -> Iterator[_Refusal]:
 def _check_form(
     key: tuple[int | str, ...], outcomes: Sequence[tuple[Json, Sequence[_Refusal]]], of: str
 ) -> None:
-    """Raises ToolError if all values with that key were refused in the same place, by their
-    form."""
+    """Raises ToolError if all values were refused in the same place, by their form."""
     common: dict[tuple[int | str, ...], _Refusal] | None = None
     example: Json = None
     for value, refusals in outcomes:

@@ -45,8 +45,7 @@ _OCTAL = re.compile(r"\\(0[0-7]{0,2}|[1-3][0-7]{2})")
 
 @dataclass(frozen=True)
 class _PatternScope:
-    """What holds at a place of a pattern: its flags, and whether it is inside of an odd number of
-    negative assertions."""
+    """Flags, and whether the place is inside of an odd number of negative assertions."""
 
     flags: frozenset[str] = frozenset()
     is_negative: bool = False
@@ -54,16 +53,8 @@ class _PatternScope:
 
 @keep_results("regexes", MIB)
 def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> str:
-    """Returns a pattern of ECMA 262 whose texts all match a pattern of another engine: the pattern
-    itself, if that is one.
-
-    Args:
-        pattern: is valid in its engine.
-        is_python: the engine is Python's `re`, not Rust's `regex`.
-
-    Raises:
-        PatternError: it has a part that ECMA 262 cannot express, or that is not known here.
-    """
+    """Returns a pattern of ECMA 262 whose texts all match a valid pattern of another engine, the
+    same one if that is possible. PatternError: ECMA 262 cannot express a part of it."""
     flags = frozenset[str]()
     if isinstance(pattern, re.Pattern):
         flags = frozenset(flag.lower() for flag in "IMSXA" if pattern.flags & re.RegexFlag[flag])
@@ -81,8 +72,6 @@ def write_engine_pattern(pattern: str | re.Pattern[str], *, is_python: bool) -> 
 
 
 class _EnginePatternWriter(PatternScanner):
-    """Writes a pattern while it reads it."""
-
     def __init__(self, text: str, scope: _PatternScope, *, is_python: bool):
         super().__init__(text)
         self._is_python = is_python
@@ -93,11 +82,6 @@ class _EnginePatternWriter(PatternScanner):
         return self._scopes[-1]
 
     def write(self) -> str:
-        """Returns the whole pattern.
-
-        Raises:
-            PatternError: it has a part that is not known here.
-        """
         kept = "".join(sorted(self._scope.flags & {"i", "s"}))
         parts = [f"(?{kept})"] if kept else []
         while self.at < len(self.text):
@@ -170,8 +154,7 @@ class _EnginePatternWriter(PatternScanner):
         return "("
 
     def _class(self) -> str:
-        """Writes a class in brackets: as one, or with look-ahead if a member is the rest of
-        another class."""
+        """Writes brackets: as a class, or with look-ahead if a member is the rest of one."""
         self.at += 1
         is_negated = self.takes("^")
         is_wide = is_negated != self._scope.is_negative
@@ -222,8 +205,7 @@ class _EnginePatternWriter(PatternScanner):
         return None
 
     def _list(self, kind: str, is_wide: bool) -> str:
-        """Returns the members of a class; if it is not wide and no list of characters, a class of
-        its own."""
+        """Returns the members of a class, or one of its own if it is narrow and no list."""
         if not is_wide and kind[0] in "dwp":
             return "\\" + kind
         if not is_wide:
@@ -235,7 +217,6 @@ class _EnginePatternWriter(PatternScanner):
         return _NOT_ASCII_SPACES if kind == "S" and "a" in self._scope.flags else _WIDE[kind]
 
     def _character(self) -> str:
-        """Writes one character inside of brackets."""
         character = self.peek()
         if character == "\\":
             return self._literal(is_inside=True)
@@ -268,7 +249,6 @@ class _EnginePatternWriter(PatternScanner):
         return self._literal(is_inside=False)
 
     def _literal(self, *, is_inside: bool) -> str:
-        """Writes an escape that stands for one character."""
         name = self.peek(1)
         if found := self.find(_NUMBER):
             return f"\\u{{{found[found.lastindex or 0]}}}"

@@ -18,18 +18,11 @@ from grammars.turn import ToolCall
 
 
 def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
-    """Executes the function of a call and returns its result; its exceptions are not caught.
-
-    pydantic converts the arguments to the annotated types. An async function runs in a new event
-    loop; the items of an async generator are returned as a list. An isolated function runs in a
-    separate process.
-
-    Raises:
-        IsolatedError: an isolated function has raised an error, or was killed.
-        IsolatedImportError: the process of an isolated function could not import the program.
-        CallError: the call is not valid or was cut short, its arguments do not fit, or there is no
-            function; `where` is the pointer into the call.
-    """
+    """Executes the function of a call, in a process of its own if it is isolated; its exceptions
+    are not caught. pydantic converts the arguments. An async function runs in a new event loop; the
+    items of an async generator are a list. CallError: the call is not valid or was cut, its
+    arguments do not fit, or there is no function. IsolatedError, IsolatedImportError: the process
+    failed."""
     bound, isolation = _bind(call, tools)
     if isolation is not None:
         return IsolatedCall(bound, isolation).result()
@@ -61,13 +54,11 @@ async def _finish_isolated(bound: functools.partial[Any], isolation: Isolation) 
 
 
 def is_async(function: Any) -> bool:
-    """Returns True for an async function, and for an object with an async `__call__`."""
     called = getattr(type(function), "__call__", None)  # noqa: B004  is it async, not: is it there
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def _bind(call: ToolCall, tools: Iterable[Any]) -> tuple[functools.partial[Any], Isolation | None]:
-    """Returns the function of a call with its arguments, and its limits."""
     tool = find_tool(call.name, tools)
     if tool is None or tool.function is None:
         hint = "Offer a function, or FunctionTool.from_schema(name, schema, function)"
@@ -89,12 +80,9 @@ def _run(bound: functools.partial[Any]) -> Any:
 
 
 def format_result(result: Any) -> str:
-    """Converts a result to text for the model.
-
-    Strings stay the same. Models, dataclasses, Structs and JSON values become JSON, None null.
-    Dates, enums and the like are written by pydantic, other objects by `str`. A lone surrogate,
-    which a prompt cannot contain, becomes U+FFFD.
-    """
+    """Converts a result to text for the model: strings stay, values become JSON as pydantic writes
+    it, other objects are written by `str`. A lone surrogate, which a prompt cannot contain, becomes
+    U+FFFD."""
     try:
         text = to_jsonable_python(result, by_alias=True, fallback=_write_other)
         if not isinstance(text, str):

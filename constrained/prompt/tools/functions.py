@@ -290,7 +290,6 @@ def _build(
 
 
 def read_isolation(isolate: bool | Isolation) -> Isolation | None:
-    """Returns the limits that `isolate` asks for; None: the function is not isolated."""
     if isinstance(isolate, Isolation):
         return isolate
     return Isolation() if isolate else None
@@ -304,12 +303,8 @@ def _read_mark(given: Any) -> ToolOptions:
 
 
 def as_tool(given: Any) -> Any:
-    """Converts functions, other callables and model classes to `FunctionTool`; returns all other
-    values unchanged.
-
-    Raises:
-        ToolError: a callable that cannot be a tool.
-    """
+    """Converts functions, other callables and model classes to `FunctionTool` (ToolError: it cannot
+    be one); returns all other values unchanged."""
     if isinstance(given, FunctionTool | Mapping) or _is_mcp(given) or not callable(given):
         return given
     if is_model(given):
@@ -323,11 +318,7 @@ def as_tool(given: Any) -> Any:
 
 
 def as_json(given: Any) -> Any:
-    """Converts a tool to JSON; returns values that are not tools unchanged.
-
-    Raises:
-        ToolError: a callable that cannot be a tool.
-    """
+    """Converts a tool to JSON; returns values that are not tools unchanged."""
     given = as_tool(given)
     if isinstance(given, FunctionTool):
         return given.to_json()
@@ -345,7 +336,6 @@ def as_json(given: Any) -> Any:
 
 
 def _read_mcp(given: Any) -> Mapping[str, Any]:
-    """Returns an MCP tool as JSON."""
     return {
         "name": getattr(given, "name", None),
         "description": getattr(given, "description", None),
@@ -356,8 +346,7 @@ def _read_mcp(given: Any) -> Mapping[str, Any]:
 
 
 def _find_schema(given: Any) -> Any:
-    """Returns the schema of an `mcp.types.Tool`, whose attribute has another name since version 2
-    of the package; None: this is not such a tool."""
+    """Returns the schema of an `mcp.types.Tool`, whose name differs by version; or None."""
     for name in ("inputSchema", "input_schema"):
         if (schema := getattr(given, name, None)) is not None:
             return schema
@@ -365,7 +354,6 @@ def _find_schema(given: Any) -> Any:
 
 
 def _is_read_only(annotations: Any) -> bool:
-    """Returns the value of `readOnlyHint`; False if it is missing."""
     if isinstance(annotations, Mapping):
         return annotations.get("readOnlyHint") is True
     hints = (getattr(annotations, name, None) for name in ("readOnlyHint", "read_only_hint"))
@@ -373,21 +361,18 @@ def _is_read_only(annotations: Any) -> bool:
 
 
 def _is_repeatable(meta: Any) -> bool:
-    """Returns the value of `repeatable` in MCP's `_meta`, where tools have what MCP itself does not
-    define; False if it is missing."""
+    """Reads MCP's `_meta`, where tools have what MCP itself does not define."""
     return isinstance(meta, Mapping) and meta.get("repeatable") is True
 
 
 def _is_mcp(given: Any) -> bool:
-    """Returns True for an `mcp.types.Tool`, recognised by its attributes: the package `mcp` need
-    not be installed."""
+    """Recognises an `mcp.types.Tool` by its attributes: `mcp` need not be installed."""
     if callable(given):  # also a function with such attributes
         return False
     return hasattr(given, "name") and _find_schema(given) is not None
 
 
 def find_functions(tools: Iterable[Any]) -> list[FunctionTool]:
-    """Returns those of the tools that have a function to execute."""
     found = map(as_tool, tools)
     return [one for one in found if isinstance(one, FunctionTool) and one.function is not None]
 

@@ -33,7 +33,6 @@ class Refusal:
     error: Error
 
     def to_json(self) -> dict[str, Json]:
-        """Returns it as JSON."""
         return {"name": self.name, **explain_refusal(self.error), "reason": self.reason}
 
     def __str__(self) -> str:
@@ -47,34 +46,20 @@ class Refusal:
 
     @property
     def reason(self) -> str:
-        """The message of the error, without the name of the tool."""
         return self.error.message.removeprefix(f"tool {self.name!r}: ")
 
 
 @dataclass(frozen=True)
 class Offered:
-    """An offered tool.
-
-    Args:
-        entry: the tool as JSON, with its place in the request.
-        tool: the same with its schema read.
-        is_loose: the mask enforces only the shape of the schema; the rest is checked.
-    """
+    """An offered tool; `is_loose`: the mask enforces only the shape of its schema."""
 
     entry: Entry
     tool: Tool
     is_loose: bool = False
 
-    @property
-    def where(self) -> str:
-        """The JSON pointer of the tool."""
-        return self.entry.place
-
 
 @dataclass(frozen=True)
 class Offer:
-    """The tools of a request."""
-
     kept: tuple[Offered, ...] = ()
     refused: tuple[Refusal, ...] = ()
 
@@ -86,24 +71,20 @@ class Offer:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be called, with their schemas, for the grammar."""
         return tuple(offered.tool for offered in self.kept)
 
     @property
     def repeatable(self) -> frozenset[str]:
-        """The names of the tools that are marked as repeatable."""
         entries = [offered.entry for offered in self.kept]
         return frozenset(entry.name for entry in entries if entry.repeatable)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tools of the request, including refused ones."""
         kept = [offered.tool.name for offered in self.kept]
         return (*kept, *(refusal.name for refusal in self.refused))
 
     def loosen(self, name: str) -> "Offer | None":
-        """Returns the offer with a looser mask for one tool, whose calls are checked all the more;
-        None: it is as loose as can be."""
+        """Returns the offer with a looser mask for one tool; None: it is as loose as can be."""
         for place, offered in enumerate(self.kept):
             if offered.tool.name == name and offered.tool.strict and not offered.is_loose:
                 loose = replace(offered, tool=loosen_tool(offered.tool), is_loose=True)
@@ -111,22 +92,15 @@ class Offer:
         return None
 
     def without(self, refusal: Refusal) -> "Offer":
-        """Returns the offer without this tool.
-
-        Raises:
-            Error: that of the refusal, if no tool is left.
-        """
+        """Returns the offer without this tool; raises the error of the refusal if none is left."""
         kept = tuple(offered for offered in self.kept if offered.tool.name != refusal.name)
         if not kept:
             raise refusal.error
         return Offer(kept, (*self.refused, refusal))
 
     def fit(self, policy: Policy) -> Policy:
-        """Returns the policy without the refused tools.
-
-        Raises:
-            Error: that of a refusal, if the policy names only refused tools.
-        """
+        """Returns the policy without the refused tools; raises the error of one if it names no
+        other."""
         if policy.names is None:
             return policy
         refused = {refusal.name: refusal.error for refusal in self.refused}
@@ -145,20 +119,10 @@ def read_offer(
     room: int | None = None,
     scope: str = COMMON,
 ) -> Offer:
-    """Reads the tools of a request.
-
-    Args:
-        given: tools in any shape that `read_tools` reads.
-        hidden: tools that may be called but are not in the prompt, in the same shapes.
-        drop: leave out tools whose schemas cannot be enforced; False: they are an error.
-        nonempty: a required string has at least one character.
-        room: how many characters fit into the context; None: any number.
-        scope: the cache scope of the schemas.
-
-    Raises:
-        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
-        SchemaError: no schema can be enforced, or one cannot and `drop` is off.
-    """
+    """Reads the tools of a request. `hidden`: those that are not in the prompt; `room`: characters
+    of the context, None: any number; `nonempty`: a required string has a character. ToolError: it
+    is no list of tools, or a name is there twice. SchemaError: no schema can be enforced, or one
+    and not `drop`."""
     kept: list[Offered] = []
     refused: list[Refusal] = []
     entries = [*read_entries(given), *read_entries(hidden, HIDDEN)]

@@ -11,12 +11,8 @@ from grammars.errors import ToolError
 
 
 def load_functions(path: str) -> list[FunctionTool]:
-    """Runs a Python file, and returns the functions that it defines, as tools; those whose names
-    begin with `_` are left out. The file may import the files beside it.
-
-    Raises:
-        ToolError: it fails, has no such function, or one that cannot be a tool.
-    """
+    """Runs a Python file, which may import the files beside it, and returns its public functions as
+    tools. ToolError: it fails, has none, or one that cannot be a tool."""
     file = Path(path)
     name = f"tools_of_{file.stem}"  # not a module that exists already, such as json
     spec = spec_from_file_location(name, file)

@@ -68,12 +68,6 @@ _OPAQUE = frozenset(["metadata", "serialization", "expected", "default", "config
 
 
 class TypeReader:
-    """Converts JSON values to a type.
-
-    Args:
-        kind: any type that pydantic knows.
-    """
-
     def __init__(self, kind: Any):
         adapter: TypeAdapter[Any] = TypeAdapter(adopt_structs(kind))
         core = _adapt(adapter.core_schema)
@@ -83,11 +77,6 @@ class TypeReader:
             self._read = _make_validator(core).validate_json
 
     def read(self, value: Json) -> Any:
-        """Converts a value.
-
-        Raises:
-            pydantic.ValidationError: it does not fit.
-        """
         return self._read(json.dumps(value))  # strict types accept a date only from JSON
 
 
@@ -157,7 +146,6 @@ def _list_members(part: Mapping[str, Any], *, are_keys: bool) -> list[tuple[Json
 
 
 def _find_member(members: list[tuple[Json, Any]], value: Any) -> Any:
-    """Returns the member with this JSON; if there is none, the value."""
     for known, member in members:
         if type(known) is type(value) and known == value:
             return member
@@ -165,8 +153,7 @@ def _find_member(members: list[tuple[Json, Any]], value: Any) -> Any:
 
 
 def describe_type(kind: Any) -> dict[str, Any]:
-    """Returns the JSON Schema of a type. pydantic's errors are not caught, nor those of the
-    annotations and hooks, which are the user's code."""
+    """Returns the JSON Schema of a type; errors of pydantic and of users' hooks are not caught."""
     schema = TypeAdapter(adopt_structs(kind)).json_schema(schema_generator=_JsonSchema)
     for definition in schema.get("$defs", {}).values():
         if not definition.keys().isdisjoint({"enum", "const"}):
@@ -178,8 +165,7 @@ def describe_type(kind: Any) -> dict[str, Any]:
 
 
 class _JsonSchema(GenerateJsonSchema):
-    """pydantic's schemas without the titles that it generates from names, and with what its
-    conversion demands."""
+    """pydantic's schemas without generated titles, and with what its conversion demands."""
 
     # A default that is not JSON is left out of the schema; the function still has it. Declared like
     # pydantic's own, without ClassVar.
@@ -189,8 +175,7 @@ class _JsonSchema(GenerateJsonSchema):
         return False
 
     def sort(self, value: Any, parent_key: str | None = None) -> Any:
-        """Sorts keywords in the usual order, which models have seen: in pydantic's own order,
-        `properties` come before `type`."""
+        """Sorts keywords as models know them; pydantic has `properties` before `type`."""
         if isinstance(value, list):
             return [self.sort(item) for item in value]
         if not isinstance(value, dict):
@@ -348,8 +333,7 @@ class _JsonSchema(GenerateJsonSchema):
         return self._limit_keys(super().counter_schema(schema), schema)
 
     def _allow_repeated(self, made: dict[str, Any]) -> dict[str, Any]:
-        """Removes `uniqueItems` where a set takes repeated items and the mask could not exclude
-        them."""
+        """Removes `uniqueItems` of a set where the mask could not exclude repeated items."""
         if made.get("minItems", 0) < 2 and "enum" not in self._resolve(made["items"]):
             del made["uniqueItems"]
         return made
@@ -411,7 +395,6 @@ def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str,
 
 
 def _tighten(made: dict[str, Any], limit: int) -> None:
-    """Adds limits to a number, on both sides, unless it has tighter ones."""
     if max(made.get("minimum", -inf), made.get("exclusiveMinimum", -inf)) <= -limit:
         made.pop("minimum", None)
         made["exclusiveMinimum"] = -limit
@@ -440,7 +423,6 @@ def _list_time_bounds(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _spell_durations(bounds: Mapping[str, timedelta]) -> str:
-    """Returns a pattern for durations of a single unit within bounds."""
     options: list[str] = []
     for form, seconds in _UNITS.items():
         limits: dict[str, float] = {"minimum": 0}
@@ -453,7 +435,6 @@ def _spell_durations(bounds: Mapping[str, timedelta]) -> str:
 
 
 def _spell_address(schemes: Iterable[str]) -> str:
-    """Returns a pattern for URLs with these schemes."""
     names = "|".join(scheme.replace("+", r"\+") for scheme in schemes)
     if names == "file":
         return r"^file:///[\w.~-]{1,60}(/[\w.~-]{1,60}){0,9}$"
@@ -481,12 +462,6 @@ def _spell_keys(schema: Mapping[str, Any]) -> str:
 
 
 def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
-    """Explains in one line why pydantic cannot describe one of these types.
-
-    Args:
-        kinds: the types.
-        error: pydantic's error.
-    """
     if (foreign := _find_foreign([*kinds])) is not None:
         return f"{foreign.__qualname__} is {_explain_foreign(foreign)}"
     text = f"{error}"
@@ -496,8 +471,7 @@ def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
 
 
 def _find_foreign(kinds: list[Any]) -> type | None:
-    """Finds the first class that pydantic does not know among types, their arguments and the
-    fields of classes."""
+    """Finds the first class that pydantic does not know, also in arguments and fields."""
     seen: set[int] = set()
     while kinds:
         kind = kinds.pop()
@@ -517,8 +491,7 @@ def _find_foreign(kinds: list[Any]) -> type | None:
 
 
 def is_foreign(kind: type) -> bool:
-    """Returns whether this is a class with fields of another library, which pydantic does not
-    know."""
+    """Returns whether a class has fields of a library that pydantic does not know."""
     return _explain_foreign(kind) is not None
 
 

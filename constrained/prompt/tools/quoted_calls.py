@@ -37,12 +37,7 @@ _ESCAPES = {"\\n": "\n", "\\u003c": "<", "\\u003e": ">", "\\u0022": '"', "\\u002
 def find_quoted_tools(
     messages: Iterable[Mapping[str, Any]], names: Collection[str]
 ) -> frozenset[str]:
-    """Returns the tools that the data of a conversation calls, in any of the common ways.
-
-    Args:
-        messages: the conversation, in OpenAI form.
-        names: of the tools.
-    """
+    """Returns the tools that the data of a conversation calls, in any of the common ways."""
     found: set[str] = set()
     for message in messages:
         if message.get("role") not in _TRUSTED:
@@ -65,7 +60,6 @@ def _list_texts(content: Any) -> Sequence[str]:
 
 
 def _find_called(text: str, names: Collection[str]) -> set[str]:
-    """Returns the tools that a text calls: in JSON, in a tag, or as a function."""
     for escape, character in _ESCAPES.items():
         text = text.replace(escape, character)
     found: set[str] = set()

@@ -1,5 +1,4 @@
-"""Reports on schemas of tools: which keywords the mask enforces, which are checked after
-generation, which are repaired or ignored, and why a tool is refused."""
+"""Reports on schemas of tools: what the mask enforces, and why a tool is refused."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -24,12 +23,10 @@ _WORDS = {
 
 
 def show_report(report: Report) -> dict[str, list[dict[str, str]]]:
-    """Returns the findings of each state as `{pointer, keyword, reason}`."""
     return {state: list(map(asdict, getattr(report, state))) for state in STATES}
 
 
 def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
-    """Yields the findings of some states, one a line."""
     for state in states:
         for finding in getattr(report, state):
             line = f"{_WORDS[state]}: {finding.keyword} at {finding.pointer or 'the root'}"
@@ -39,11 +36,7 @@ def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
 
 
 def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | None]:
-    """Describes why something is refused: `{pointer, keyword, reason, hint}`.
-
-    Args:
-        hint: what to do, if the error has no hint.
-    """
+    """Describes why something is refused: `{pointer, keyword, reason, hint}`."""
     where = error.where or ""
     why = Finding(where, find_keyword(where), error.message)
     return {**asdict(why), "hint": error.hint or hint}

@@ -28,19 +28,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 @dataclass(frozen=True)
 class Entry:
-    """A tool of a request, as JSON, whose schema is not read yet.
-
-    Args:
-        given: the tool, as the caller gave it.
-        tool: the same as JSON.
-        text: the JSON text of that.
-        body: the object in it with the name and the schema.
-        shown: the tool in the form that chat templates expect.
-        name: of the tool.
-        strict: the calls have to fit the schema.
-        repeatable: one turn may have the same call several times.
-        place: the JSON pointer of the tool.
-    """
+    """A tool of a request, as JSON; `body`: the object in it with the name and the schema."""
 
     given: Any
     tool: Mapping[str, Any]
@@ -54,19 +42,10 @@ class Entry:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments."""
         return _find_schema(self.body)
 
     def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
-        """Reads the schema.
-
-        Args:
-            nonempty: a required string has at least one character.
-            scope: the cache scope of the schema.
-
-        Raises:
-            SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
-        """
+        """Reads the schema; `nonempty`: a required string has at least one character."""
         try:
             schema = _lower_text(self.text, self.strict, nonempty, scope)
         except SchemaError as e:
@@ -76,15 +55,7 @@ class Entry:
         return Tool(self.name, schema, description=description, strict=self.strict)
 
     def check_length(self, schema: Schema, room: int | None) -> None:
-        """Refuses a tool whose shortest arguments do not fit into the context.
-
-        Args:
-            schema: the lowered schema of this tool.
-            room: how many characters fit into the context; None: any number.
-
-        Raises:
-            SchemaError: they do not fit; `where` is the pointer of the minimum.
-        """
+        """Refuses a tool whose shortest arguments have more characters than `room`."""
         if room is None or schema.least <= room:
             return
         raise SchemaError(
@@ -95,43 +66,25 @@ class Entry:
         )
 
     def _point_to(self, where: str) -> str:
-        """Returns the pointer in the request of a place in the schema."""
         function = "" if self.body is self.tool else "/function"
         return f"{self.place}{function}/{_find_key(self.body)}{where}"
 
 
 def loosen_tool(tool: Tool) -> Tool:
-    """Returns the tool with a mask for the shape of its schema only, for a format that cannot write
-    the rest; calls are checked all the more."""
+    """Returns the tool with a mask for the shape of its schema only; calls are checked more."""
     return replace(tool, schema=loosen(tool.schema, _NOT_WRITTEN))
 
 
 def read_tools(tools: Any, where: str = TOOLS) -> tuple[Tool, ...]:
-    """Reads a list of tools, each in one of these shapes.
-
-    JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
-    other callable, a pydantic model or dataclass, or a `FunctionTool`.
-
-    Args:
-        where: the JSON pointer of the list.
-
-    Raises:
-        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
-        SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
-    """
+    """Reads a list of tools: JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an
+    object, a callable, a pydantic model or dataclass, or a `FunctionTool`. ToolError: one is no
+    tool, or a name is there twice; SchemaError: a schema cannot be enforced; `where` is the
+    pointer."""
     return tuple(entry.lower() for entry in drop_copies(read_entries(tools, where)))
 
 
 def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) -> list[Entry]:
-    """Reads a list of tools, but not their schemas; two may have the same name.
-
-    Args:
-        where: the JSON pointer of the list.
-        max_tools: the maximum number of tools.
-
-    Raises:
-        ToolError: not a list, or not a tool; `where` is the pointer.
-    """
+    """Reads a list of tools, but not their schemas; two may have the same name."""
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         if callable(tools):
@@ -145,12 +98,8 @@ def read_entries(tools: Any, where: str = TOOLS, *, max_tools: int = MAX_TOOLS) 
 
 
 def drop_copies(entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entries without copies: of JSON objects that are the same, which clients send
-    twice, only the first one is kept. Functions could differ in what they do.
-
-    Raises:
-        ToolError: two different tools have the same name; `where` is the second one.
-    """
+    """Returns the entries without JSON objects that clients send twice; functions could differ in
+    what they do. ToolError: two different tools have the same name."""
     texts = set[str]()
     kept: list[Entry] = []
     for entry in entries:
@@ -193,11 +142,6 @@ def _read_entry(given: Any, place: str) -> Entry:
 
 
 def _read_switch(body: Mapping[str, Any], key: str, *, default: bool, where: str) -> bool:
-    """Returns a boolean of a tool; null is the default.
-
-    Raises:
-        ToolError: it is not a boolean.
-    """
     value = body.get(key)
     if value is None:
         return default
@@ -236,9 +180,8 @@ def _find_schema(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
-    """Lowers the schema of a tool, which is given as JSON text: that is the key of the cache, and
-    the schema is read from it, since the caller may change the tool. All requests of a conversation
-    have the same tools."""
+    """Lowers a schema that is given as JSON text, since that is the key of the cache, and the
+    caller may change the tool. All requests of a conversation have the same tools."""
     body, _ = _body(json.loads(text), "")
     schema = lower(_find_schema(body))
     if not strict:
@@ -249,7 +192,6 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
 
 
 def forget_schemas() -> None:
-    """Empties the cache of schemas."""
     _lower_text.cache.clear()
 
 
@@ -271,11 +213,7 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
 
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
-    """Returns the tools in the form that chat templates expect, with keys in the client's order.
-
-    Raises:
-        ToolError: a function or class that cannot be a tool; `where` is the pointer.
-    """
+    """Returns the tools as chat templates expect them, with keys in the client's order."""
     return [_shape_for_openai(_as_json(tool, f"{TOOLS}/{i}")) for i, tool in enumerate(tools)]
 
 
@@ -293,8 +231,7 @@ def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_choice(choice: Any) -> Any:
-    """Returns a `tool_choice` in a form of OpenAI or Anthropic; a text that is none of their words
-    is the name of a tool."""
+    """Returns a `tool_choice`; a text that is no word of OpenAI or Anthropic names a tool."""
     if not isinstance(choice, str) or choice in ("auto", "none", "required", "any"):
         return choice
     return {"type": "function", "function": {"name": choice}}
@@ -303,11 +240,7 @@ def read_choice(choice: Any) -> Any:
 def read_policy(
     choice: Any = None, *, parallel: bool = True, think: Think = Think.OPTIONAL
 ) -> Policy:
-    """Reads a `tool_choice` of OpenAI Chat, OpenAI Responses or Anthropic Messages.
-
-    Raises:
-        PolicyError: the form is unknown.
-    """
+    """Reads a `tool_choice` of OpenAI or Anthropic; PolicyError: the form is unknown."""
     match choice:
         case {"type": str(), "disable_parallel_tool_use": True, **rest}:
             return read_policy({**rest, "type": choice["type"]}, parallel=False, think=think)

@@ -1,8 +1,4 @@
-"""Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature.
-
-Every type that pydantic can describe and convert is supported. Descriptions of
-parameters come from their annotations (a `Field`, a `Doc` or a text), or else from the docstring.
-"""
+"""Converts Python signatures to JSON Schema, and JSON arguments to the types of a signature."""
 
 import functools
 import inspect
@@ -35,13 +31,8 @@ Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Signature:
-    """The arguments of a function or class.
-
-    Args:
-        schema: JSON Schema of the arguments, an object.
-        description: the description of the function in its docstring; "" if there is none.
-        bind: converts JSON arguments; raises CallError if they do not fit.
-    """
+    """JSON Schema of the arguments, the description in the docstring ("": there is none), and what
+    converts JSON arguments; that raises CallError if they do not fit."""
 
     schema: dict[str, Any]
     description: str
@@ -49,14 +40,9 @@ class Signature:
 
 
 def read_function(function: Callable[..., Any]) -> Signature:
-    """Reads the signature of a function, method or other callable, and its docstring.
-
-    A parameter with a default is optional, one without annotation takes any JSON value.
-
-    Raises:
-        ToolError: *args, **kwargs, or a parameter with a type that JSON cannot express, or that
-            takes nothing of what its schema allows.
-    """
+    """Reads the signature and the docstring of a callable. A parameter with a default is optional,
+    one without annotation takes any JSON value. Raises ToolError: *args, **kwargs, or a parameter
+    with a type that JSON cannot express, or that takes nothing of what its schema allows."""
     name = _name(function)
     parameters = _read_parameters(function, name)
     try:
@@ -113,8 +99,7 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 
 
 def _alias(parameter: Parameter) -> Any:
-    """Returns the annotation with the parameter's name as alias, unless it has another one, and
-    with the description from a `Doc` (PEP 727) or a text in it."""
+    """Returns the annotation with the parameter's name, unless it has another, as alias."""
     kind: Any = adopt_structs(parameter.annotation)
     if kind is Parameter.empty:
         kind = Any
@@ -126,8 +111,7 @@ def _alias(parameter: Parameter) -> Any:
 
 
 def _find_description(metadata: Sequence[Any]) -> str | None:
-    """Returns the description of a parameter in its annotation: from a `Doc`, or else the first
-    text, as in most agent libraries."""
+    """Finds a `Doc` (PEP 727), or else the first text, as in most agent libraries."""
     texts: list[str] = []
     for item in metadata:
         if isinstance(item, Doc):
@@ -140,7 +124,6 @@ def _find_description(metadata: Sequence[Any]) -> str | None:
 def _blame(
     function: Callable[..., Any], parameters: Sequence[Parameter], error: Exception
 ) -> ToolError:
-    """Returns the error with the parameter that causes it."""
     culprit = _name(function)
     for parameter in parameters:
         try:
@@ -164,14 +147,7 @@ def _documented(function: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Binder:
-    """Binds JSON arguments to the parameters of a function.
-
-    Args:
-        function: the function.
-        model: has a field for each parameter.
-        parameters: the parameters of the function.
-        keys: the names of the arguments, aliases among them.
-    """
+    """Binds JSON arguments to parameters; `keys` are their names, aliases among them."""
 
     function: Callable[..., Any]
     model: type[BaseModel]
@@ -180,7 +156,6 @@ class _Binder:
 
     @functools.cached_property
     def reader(self) -> TypeReader:
-        """Reads all arguments."""
         return TypeReader(self.model)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -216,13 +191,10 @@ def _make_binder(function: Callable[..., Any], keys: tuple[str, ...]) -> _Binder
 
 @dataclass(frozen=True)
 class _ModelBinder:
-    """Binds JSON arguments to one instance of a pydantic model or dataclass."""
-
     kind: type
 
     @functools.cached_property
     def reader(self) -> TypeReader:
-        """Reads the instance."""
         return TypeReader(self.kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -249,8 +221,8 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """Returns True for a class whose fields are arguments: a pydantic model, a dataclass or a
-    Struct of msgspec. Also for those of other libraries, which `read_model` refuses by name."""
+    """Returns whether the fields of a class are arguments, also of one that `read_model`
+    refuses."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
@@ -259,11 +231,7 @@ def is_model(kind: Any) -> TypeGuard[type]:
 
 def read_model(kind: type) -> Signature:
     """Reads the fields of a pydantic model or dataclass; bound arguments are one instance of it.
-
-    Raises:
-        ToolError: a field whose type JSON cannot express, or that takes nothing of what its schema
-            allows.
-    """
+    Raises ToolError as `read_function` does."""
     try:
         schema = describe_type(kind)
     except Exception as e:  # annotations and hooks are the user's code

@@ -1,9 +1,6 @@
-"""Structs of msgspec, described and converted by pydantic.
-
-Each gets a model of pydantic with the same fields, or a named tuple if it is written as an array;
-the values of these become the Struct. msgspec's own schemas would not do: to them, a `Decimal` is
-any text.
-"""
+"""Structs of msgspec, described and converted by pydantic: each gets a model with the same fields,
+or a named tuple if it is written as an array. msgspec's own schemas would not do: to them, a
+`Decimal` is any text."""
 
 import sys
 from contextlib import suppress
@@ -33,12 +30,10 @@ _seen: WeakSet[type] = WeakSet()
 
 
 def is_struct(kind: Any) -> TypeGuard[type]:
-    """Returns whether this is a class of a Struct."""
     return isinstance(kind, type) and hasattr(kind, "__struct_config__")
 
 
 def write_struct(value: Any) -> Any:
-    """Returns a Struct as JSON, but for values that msgspec leaves to others."""
     return sys.modules["msgspec"].to_builtins(value)
 
 
@@ -119,8 +114,7 @@ def _list_fields(kind: Any) -> Any:
 
 @cache
 def _make_model(kind: Any) -> Any:
-    """Makes a model or named tuple with the fields of a Struct, under names that pydantic does not
-    reserve."""
+    """Makes a model or named tuple of the fields, under names that pydantic does not reserve."""
     msgspec = sys.modules["msgspec"]
     struct = get_origin(kind) or kind
     options = struct.__struct_config__

@@ -8,8 +8,8 @@ import pytest
 
 from constrained.errors import ContextError, check_count
 from constrained.model.compile.compiler import Compiler
-from constrained.prompt.encoding import check_text
 from constrained.prompt.job import Job
+from constrained.prompt.prompts import check_text
 from constrained.prompt.template.chat_template import ChatTemplate
 from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES, PING

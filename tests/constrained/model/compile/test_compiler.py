@@ -12,8 +12,8 @@ from constrained.errors import GrammarError, RequestError, TemplateError
 from constrained.loading import load
 from constrained.mask.matcher import Matcher
 from constrained.model.compile.compiler import Compiler
-from constrained.prompt.encoding import encode_prompt
 from constrained.prompt.job import Job
+from constrained.prompt.prompts import encode_prompt
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
 from grammars.errors import PolicyError, SchemaError, ToolError

@@ -115,7 +115,7 @@ def test_the_loop_goes_on_without_the_bad_one() -> None:
 
 def test_places_are_those_of_the_request() -> None:
     offer = read_offer([BAD, PING, WORSE, PAINT])
-    assert [o.where for o in offer.kept] == ["/tools/1", "/tools/3"]
+    assert [o.entry.place for o in offer.kept] == ["/tools/1", "/tools/3"]
     assert [str(r.error.where) for r in offer.refused][1] == "/tools/2/function/parameters"
     assert read_offer(()).kept == ()
 
