@@ -12,9 +12,6 @@ class _Span:
     """A part of a turn with a grammar of its own.
 
     Args:
-        turn: has this grammar.
-        matcher: at its start.
-        start: the number of tokens before it.
         since: the number of tokens from which on it counts.
     """
 
@@ -29,9 +26,6 @@ class GrammarSpans:
 
     It is not known in advance where a turn has to go back to. Instead of a fork for each token
     there is one of the start of each grammar, which commits the remaining tokens again.
-
-    Args:
-        turn: with the grammar of its start, if it has one.
     """
 
     def __init__(self, turn: DecodeInput):
@@ -50,11 +44,7 @@ class GrammarSpans:
         return self._list(count)[-1].turn
 
     def replay(self, tokens: Sequence[int]) -> Matcher:
-        """Makes a matcher that has committed these first tokens of the turn.
-
-        Raises:
-            GrammarError: the grammar does not take them.
-        """
+        """Makes a matcher that has committed these first tokens of the turn."""
         span = self._list(len(tokens))[-1]
         matcher = span.matcher.fork()
         for token in tokens[span.start :]:
@@ -69,7 +59,6 @@ class GrammarSpans:
         """Adds the grammar of the rest of a turn.
 
         Args:
-            start: the number of tokens before it.
             since: the number of tokens from which on it counts.
         """
         assert rest.matcher is not None

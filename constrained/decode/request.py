@@ -135,12 +135,7 @@ class DecodeOptions:
 
 @dataclass(frozen=True)
 class FailedTurn:
-    """The tokens and events of a turn before it failed.
-
-    Args:
-        trace: what decided each token.
-        events: those that the parser has read in the tokens.
-    """
+    """The tokens and events of a turn before it failed."""
 
     trace: tuple[TracedToken, ...]
     events: tuple[Event, ...]
@@ -187,7 +182,6 @@ class RemoteNote:
     """The remote engine that has sampled the tokens.
 
     Args:
-        engine: its kind and address.
         lacks: the options of the request that it does not support, and that were left out.
     """
 
@@ -238,11 +232,7 @@ class Usage:
         return self.completion_tokens - self.discarded_tokens
 
     def add_discarded(self, other: "Usage") -> "Usage":
-        """Returns the usage with the tokens of another turn added as discarded ones.
-
-        Args:
-            other: the usage of that turn, which has the same prompt.
-        """
+        """Returns the usage with the tokens of another turn added as discarded ones."""
         return replace(
             self,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -262,7 +252,6 @@ class Generation:
         text: the text of the tokens.
         events: those of the parser; if a stop text was found, only those that were sent.
         finish: why the turn ended.
-        usage: its counts of tokens and decodes.
         ended_at: the number of `events` before the tokens ran out and the shortest ending was
             written; None: the turn ended by itself, or was cut.
         stopped: the stop text that was found, if any. `tokens` and `text` include it, and perhaps

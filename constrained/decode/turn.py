@@ -66,15 +66,10 @@ class RunningTurn:
     as a `TurnView`.
 
     Args:
-        input: passes the tokens on to the model.
-        request: the request for this turn.
-        vocabulary: of the model.
         context_length: of one sequence, in tokens.
         make_sampler: makes the sampler; returns None if another process samples the tokens.
-        clock: for the timings of the turn.
 
     Attributes:
-        stopwatch: the running stopwatch of the turn.
         grammars: those of the turn, from which a matcher is made for any place in it.
         room: the number of tokens that fit into the context after the prompt.
         limit: the maximum number of tokens of the turn.
@@ -228,7 +223,6 @@ class RunningTurn:
         is decoded.
 
         Args:
-            index: the number of the call, from 0.
             ran_out: the tokens ran out in the next call.
         """
         head, rest = self.transcript.cut_after_call(index)

@@ -75,7 +75,6 @@ class DecodeCosts:
         """Notes a decode.
 
         Args:
-            size: of the decode.
             seconds: how long it took; 0, which a coarse clock may say, does not count.
         """
         if seconds <= 0:

@@ -16,11 +16,7 @@ class DraftBudget:
 
     def count_affordable(self, costs: DraftCosts) -> int:
         """Returns the maximum number of tokens of the next draft; 0 if even one of this length
-        could not save time.
-
-        Args:
-            costs: of verifying it.
-        """
+        could not save time."""
         # A decode that several turns share is a small one, so that more of them may be lost.
         dearer = max(0.0, costs.find(FIRST) - ALONE.find(FIRST))
         room = self._credit + dearer - costs.start
@@ -36,7 +32,6 @@ class DraftBudget:
         """Charges a decode with a draft of this kind.
 
         Args:
-            spent: what verifying the draft has cost, in decodes of a turn.
-            saved: how many decodes the accepted tokens have saved.
+            spent, saved: decodes of a turn, by verifying the draft and by its accepted tokens.
         """
         self._credit = min(self._credit + ALLOWANCE + saved - spent, MAX_CREDIT)

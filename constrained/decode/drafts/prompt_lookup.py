@@ -27,10 +27,6 @@ class PromptLookup:
 
     Bytes are compared, not tokens: the same word is other tokens after a quotation mark than after
     a space.
-
-    Args:
-        prompt: token ids.
-        vocabulary: of the model.
     """
 
     def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
@@ -160,14 +156,7 @@ def _is_letter(byte: bytes | bytearray) -> bool:
 def extend_draft(
     matcher: Matcher, copied: Sequence[int], *, max_tokens: int, vocabulary: Vocabulary
 ) -> list[int]:
-    """Returns the copied tokens that the grammar allows, and the tokens that it forces after them.
-
-    Args:
-        matcher: of the turn; it is not changed.
-        copied: tokens that are likely to come next; may be empty.
-        max_tokens: the maximum number of tokens of the draft.
-        vocabulary: of the matcher.
-    """
+    """Returns the copied tokens that the grammar allows, and those that it forces after them."""
     tokens: Sequence[int] = ()
     if copied:
         tokens = copied[: matcher.count_accepted(copied)]

@@ -16,12 +16,7 @@ from constrained.mask.matcher import Matcher
 
 
 class Speculation(TurnPart):
-    """Speculative decoding of one turn, with drafts by prompt lookup.
-
-    Args:
-        prompt: token ids.
-        vocabulary: of the model.
-    """
+    """Speculative decoding of one turn, with drafts by prompt lookup."""
 
     name = "speculation"
 
@@ -32,13 +27,7 @@ class Speculation(TurnPart):
         self._saved = 0.0  # decodes that the last draft has saved
 
     def propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> Sequence[int]:
-        """Returns a draft; it is empty if none pays.
-
-        Args:
-            matcher: of the turn; it is not changed.
-            max_tokens: the maximum number of tokens of the draft.
-            costs: of verifying it.
-        """
+        """Returns a draft; it is empty if none pays."""
         self._costs = costs
         if self._lookup is None:
             return ()

@@ -22,9 +22,6 @@ others, 168 tokens. Manuals, sources and change logs had none of 24 tokens."""
 class EndlessContent:
     """Watches the content of one turn.
 
-    Args:
-        max_repetition: how many tokens a value may repeat itself.
-
     Attributes:
         ended: the note for the reply; None: the content goes on.
     """

@@ -10,12 +10,7 @@ FEWEST_TOKENS = 16  # of a loop, however few are left
 
 @dataclass(frozen=True)
 class Loop:
-    """The repetition at the end of a text.
-
-    Args:
-        period: the number of tokens that repeat.
-        length: the number of tokens of the whole repetition.
-    """
+    """The repetition at the end of a text."""
 
     period: int
     length: int
@@ -25,9 +20,6 @@ class LoopFinder:
     """Finds the repetition at the end of a growing text, for all periods up to the longest.
 
     The cost of a token is the number of equal tokens within the longest period.
-
-    Args:
-        longest: the longest period, in tokens.
     """
 
     def __init__(self, longest: int = LONGEST_PERIOD):
@@ -51,11 +43,7 @@ class LoopFinder:
         self._size += 1
 
     def find(self, fewest: int) -> Loop | None:
-        """The loop with the shortest period; None: there is none.
-
-        Args:
-            fewest: the minimum length of the loop, in tokens.
-        """
+        """The loop with the shortest period; None: there is none."""
         for period, repeated in reversed(self._repeated.items()):
             length = period + repeated
             if length >= fewest and length >= FEWEST_PERIODS * period:

@@ -74,7 +74,6 @@ class _Plan:
     """A plan to leave a loop.
 
     Args:
-        loop: as it was when the plan was made.
         growth: how many characters one period adds to the shortest ending.
         at: where to leave it: the number of tokens of the turn before that point.
     """
@@ -91,10 +90,8 @@ class _Departure:
     Args:
         loop: the loop.
         text: the bytes to write; b"": the turn ends.
-        ended: the note for the reply, once they are written.
         size: the size of the turn after these bytes, in bytes.
         left: the length of the shortest ending after these bytes, in characters.
-        written: the bytes that are written so far.
         is_needed: the model would have written something else.
     """
 
@@ -121,9 +118,6 @@ class EndlessValues(TurnPart):
     of it.
 
     Args:
-        endings: makes an object that finds the endings of texts of the turn.
-        vocabulary: of the model.
-        max_tokens: the maximum number of tokens of a loop.
         has_answer: the content of the turn is a typed answer.
     """
 

@@ -22,7 +22,6 @@ class CallLimiter:
     """Passes the events of one turn, in order, up to the last call that the turn may have.
 
     Args:
-        limits: of the turn.
         may_go_back: the turn may also go back to before its first call for another reason.
 
     Attributes:

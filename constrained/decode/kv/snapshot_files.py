@@ -119,11 +119,7 @@ class SnapshotFiles:
         return [entry.outline for entry in self._entries.values()]
 
     def write(self, snapshot: Snapshot) -> None:
-        """Writes a snapshot, and deletes the least recently used ones if there is no room.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Writes a snapshot, and deletes the least recently used ones if there is no room."""
         outline = snapshot.outline
         old = self._entries.get(outline.key)
         if old and old.outline == outline:
@@ -142,9 +138,6 @@ class SnapshotFiles:
 
     def read(self, key: str) -> Snapshot:
         """Reads a snapshot.
-
-        Args:
-            key: of its outline.
 
         Raises:
             DamagedError: it is deleted, or cannot be read.

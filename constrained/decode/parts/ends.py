@@ -43,12 +43,7 @@ class LastCall(TurnPart):
 
 
 class RepeatedContent(TurnPart):
-    """Ends a turn whose content repeats itself (`endless.content`).
-
-    Args:
-        turn: the turn.
-        max_repetition: how many tokens a value may repeat itself.
-    """
+    """Ends a turn whose content repeats itself (`endless.content`)."""
 
     name = "repeated content"
 

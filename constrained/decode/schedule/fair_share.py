@@ -18,7 +18,6 @@ class FairShare:
     then pauses until each of the other running turns has had as much time.
 
     Args:
-        clock: in seconds.
         cpu_clock: the CPU time of the calling thread in seconds. So a turn does not pay for the
             time in which other threads hold the interpreter lock, or other processes the CPU.
 
@@ -46,7 +45,6 @@ class FairShare:
 
         Args:
             decode: seconds that the model took for the batch.
-            turns: the number of running turns.
         """
         excess = self._taken - max(FREE, decode / turns)
         self._taken = 0.0

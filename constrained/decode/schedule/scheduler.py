@@ -37,13 +37,10 @@ class Schedule:
     (prefix cache). A turn whose masks take long pauses for some steps (`FairShare`).
 
     Args:
-        engine: runs the model.
         step: the maximum number of tokens of one decode.
         deterministic: the logits of a request do not depend on other requests, earlier ones
             included. Each step then decodes one turn alone, its prompt in blocks; this is slower.
-        clock: in seconds; for deadlines and for the timings of turns.
         cpu_clock: see `FairShare`.
-        cache: the room for snapshots of sequences that are overwritten.
 
     Attributes:
         end: requests that are not done by then fail; None: there is no such deadline.
@@ -136,13 +133,7 @@ class Schedule:
         return self._plan.choose(self._running, has_drafts=False)
 
     def _advance(self, chunks: Sequence[Chunk], logits: np.ndarray, seconds: float) -> None:
-        """Gives each turn its logits, and retires the turns that are over.
-
-        Args:
-            chunks: those that were decoded.
-            logits: one row for each wanted position, in the order of the chunks.
-            seconds: that the decode took.
-        """
+        """Gives each turn its logits, and retires the turns that are over."""
         under_way = len(self._running)
         first = 0
         for chunk in chunks:

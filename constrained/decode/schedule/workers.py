@@ -97,7 +97,6 @@ class Workers:
     """Threads that run work; the work of one client begins in the order of submission.
 
     Args:
-        name: of the threads, which start with the first work.
         max_waiting: the maximum number of waiting pieces of work, besides one that runs; None: no
             maximum.
         threads: for unknown work, besides the one for known work. One client uses all but one of
@@ -151,12 +150,7 @@ class Workers:
         return item.result
 
     def start(self, work: Callable[[], Future[T]], order: Order = DEFAULT_ORDER) -> Future[T]:
-        """Queues work that returns a future, and returns a future with the same result.
-
-        Raises:
-            ModelError: the workers are closed.
-            BusyError: too much work is waiting.
-        """
+        """Queues work that returns a future, and returns a future with the same result."""
         outer = Future[T]()
 
         def run() -> None:
