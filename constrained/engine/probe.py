@@ -44,9 +44,6 @@ def probe_file(path: Path, *adapters: Path) -> None:
     Args:
         path: of a GGUF file; of a split one, the first part.
         adapters: of LoRA adapters to load with it.
-
-    Raises:
-        ModelError: llama.cpp fails, crashes or hangs, or the metadata are not valid.
     """
     files = (path, *adapters)
     if os.environ.get(NO_PROBE) or files == (Path(embedded.PATH),):

@@ -127,9 +127,6 @@ class Sampling:
     def check_tokens(self, count: int) -> None:
         """Checks that the tokens of `logit_bias` exist.
 
-        Args:
-            count: number of tokens in the vocabulary.
-
         Raises:
             RequestError: there is no such token.
         """
@@ -140,11 +137,7 @@ class Sampling:
                 raise RequestError(f"there is no token {token}", where=where, hint=hint)
 
     def count_last(self, context_length: int) -> int:
-        """Returns how many tokens the penalties consider.
-
-        Args:
-            context_length: the length of the context, in tokens.
-        """
+        """Returns how many tokens the penalties consider."""
         last = self.penalty_last_n
         return context_length if last == -1 else min(last, context_length)
 
@@ -158,11 +151,7 @@ show_plain_types(Sampling)
 
 def read_sampling(options: Mapping[str, Any], default: Sampling) -> Sampling:
     """Returns the sampling of a call: its option `sampling`, or `default` with those fields that
-    are options themselves.
-
-    Raises:
-        RequestError: both are given, or a value is out of range.
-    """
+    are options themselves."""
     fields = {name: options[name] for name in SamplingOptions.__annotations__ if name in options}
     given = options.get("sampling")
     if given is None:
@@ -188,11 +177,7 @@ def _is_within(value: Any, low: float, high: float) -> bool:
 
 
 def _read_biases(given: Any) -> Biases:
-    """Returns the biases as pairs of token id and bias, ordered by id.
-
-    Raises:
-        RequestError: they are no such pairs, have a token twice, or a bias out of range.
-    """
+    """Returns the biases as pairs of token id and bias, ordered by id."""
     try:
         items = given.items() if hasattr(given, "items") else given
         pairs = [(token, bias) for token, bias in items]

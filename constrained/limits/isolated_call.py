@@ -59,11 +59,7 @@ class Isolation:
 
 
 class IsolatedError(Exception):
-    """An isolated function raised an error, or was killed.
-
-    Args:
-        text: the type and the message of the error.
-    """
+    """An isolated function raised an error, or was killed."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -113,12 +109,7 @@ def _is_main_run_again() -> bool:
 
 
 class IsolatedCall:
-    """A call in a separate process, which starts at once.
-
-    Args:
-        bound: the function with its arguments.
-        isolation: its limits.
-    """
+    """A call in a separate process, which starts at once."""
 
     def __init__(self, bound: Callable[[], Any], isolation: Isolation):
         self._isolation = isolation
@@ -159,7 +150,6 @@ class IsolatedCall:
         """Waits for the next message.
 
         Raises:
-            EOFError: the process has ended without it.
             IsolatedError: it has not come by the deadline.
         """
         if not self._answers.poll(max(0.0, deadline - time.monotonic())):
@@ -216,11 +206,7 @@ def _explain_memory(isolation: Isolation) -> str:
 
 
 def _limit(isolation: Isolation) -> None:
-    """Sets the limits of this process.
-
-    Raises:
-        RuntimeError: the system cannot limit memory.
-    """
+    """Sets the limits of this process."""
     if isolation.memory is None:
         return
     try:

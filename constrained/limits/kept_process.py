@@ -46,7 +46,6 @@ class ProcessLimitError(Exception):
     """A question took more than it may, or ended the process.
 
     Args:
-        reason: what it took.
         is_late: it was time.
     """
 
@@ -207,7 +206,6 @@ class KeptProcesses:
         Raises:
             ProcessLimitError: it takes more than it may.
             NoProcessError: there can be no other process.
-            TypeError, ValueError: the question is no JSON data.
             Exception: what `check_wanted` raises, while it waits.
         """
         process = self._take()

@@ -9,12 +9,7 @@ PAUSE = 10.0  # seconds
 
 class CircuitBreaker:
     """Counts outages of one engine. While the circuit is open, requests fail at once; after the
-    pause, one request tries the engine again.
-
-    Args:
-        engine: its name.
-        clock: returns seconds.
-    """
+    pause, one request tries the engine again."""
 
     def __init__(self, engine: str, clock: Clock):
         self._engine = engine

@@ -9,11 +9,7 @@ T = TypeVar("T")
 
 
 class EventLoopThread:
-    """An event loop in a separate thread.
-
-    Args:
-        name: of the thread.
-    """
+    """An event loop in a separate thread."""
 
     def __init__(self, name: str):
         self._loop = asyncio.new_event_loop()

@@ -32,14 +32,7 @@ TOKENIZER_HINT = "Name a GGUF file of the model that it runs, with or without we
 
 @dataclass(frozen=True)
 class Connected:
-    """A remote engine that has passed the checks.
-
-    Args:
-        sampler: requests tokens from the engine.
-        header: the vocabulary and chat templates of its model.
-        name: the name of its model.
-        identity: recognises the engine later.
-    """
+    """A remote engine that has passed the checks."""
 
     sampler: TokenSampler
     header: Header

@@ -39,8 +39,6 @@ class RemoteSeat:
     """An admitted request.
 
     Args:
-        seat: of the request.
-        task: executes it.
         turn: its turn so far; None: it has not started.
         fault: the reason of its cancellation; None: the client has left.
     """
@@ -61,11 +59,7 @@ class RemoteRunner:
     """A `TurnRunner` at a remote engine.
 
     Args:
-        sampler: of the engine.
-        loop: the event loop in which it runs.
         identity: recognises the engine after a restart; None: it cannot change.
-        clock: for deadlines and timings.
-        max_waiting: the maximum number of waiting requests.
     """
 
     def __init__(
@@ -290,11 +284,7 @@ def _read_version(sampled: Sampled) -> EngineVersion:
 
 
 def check_request(request: Request, engine: str) -> None:
-    """Refuses options that need the engine's logits.
-
-    Raises:
-        RequestError: names the option.
-    """
+    """Refuses options that need the engine's logits."""
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
     refused = (

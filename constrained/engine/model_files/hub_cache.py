@@ -65,13 +65,6 @@ def remove_cached(spec: str) -> CachedModel:
 
     Args:
         spec: as for `fetch`. The repository alone is enough if it has only one cached model.
-
-    Returns:
-        The removed model.
-
-    Raises:
-        RequestError: the name has another form, or fits several models.
-        ModelError: it is not on this machine, or cannot be removed.
     """
     name, wanted = split_spec(spec)
     there = [model for model in list_cached() if model.repo == name]

@@ -33,11 +33,7 @@ def list_known() -> list[LocalModel]:
 
 def find_known(name: str) -> Path | None:
     """Returns the file of the model on this machine with this name: its source, another of its
-    names in any case, or the beginning of one; None: there is none.
-
-    Raises:
-        ModelError: the name fits several models.
-    """
+    names in any case, or the beginning of one; None: there is none."""
     models = list_known()
     wanted = name.lower()
     found = [model for model in models if model.source == name]

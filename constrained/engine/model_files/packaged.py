@@ -19,8 +19,6 @@ class PackagedModel:
     Attributes:
         package: the import name of the package. It is found without an import, which could need
         other packages.
-        file: the path of the file in the package.
-        install: the command that installs the package.
     """
 
     package: str

@@ -16,13 +16,7 @@ banned."""
 
 
 class HttpSampler:
-    """Base of a `TokenSampler` at an HTTP server; a subclass adds `open`.
-
-    Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        limits: the engine's limits.
-    """
+    """Base of a `TokenSampler` at an HTTP server; a subclass adds `open`."""
 
     def __init__(self, client: HttpClient, vocabulary: Vocabulary, limits: SamplerLimits):
         self._client = client
@@ -56,7 +50,6 @@ class HttpTokenizer:
     """The tokenizer of an engine, at `/tokenize` and `/detokenize`.
 
     Args:
-        client: the client of the engine.
         text: the field for the text to tokenize.
         joined: the field for the text of tokens.
         cutting, joining: further fields of the two requests.

@@ -66,7 +66,6 @@ class LlamaServerFacts(EngineFacts):
 
     Args:
         context_length: of one slot, in tokens.
-        slots: their number.
         templates: its chat templates; the default one has the key "".
         model: the path of its model, on its machine.
         weights: their number, size and type, as far as it reports them.
@@ -126,9 +125,6 @@ class LlamaServerSampler(HttpSampler):
     cache; once a request has another one, no request reads from the cache any more.
 
     Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        facts: the properties that it reports.
         sequences: the maximum number of simultaneous requests; None: the number of its slots.
     """
 
@@ -199,14 +195,7 @@ def _write_bias(token: int, bias: float) -> list[Any]:
 
 
 class _TokenReader:
-    """Reads the events of one reply.
-
-    Args:
-        engine: its name, for errors.
-        prompt: the number of prompt tokens.
-        vocabulary: of the engine.
-        lost: finds the tokens whose ids it does not send.
-    """
+    """Reads the events of one reply."""
 
     def __init__(self, engine: str, prompt: int, vocabulary: Vocabulary, lost: LostTokens):
         self._engine = engine
@@ -249,17 +238,8 @@ class _TokenReader:
     def _find_missing(
         self, event: Json, content: str, tokens: list[int], missing: int
     ) -> list[int] | None:
-        """Finds tokens of which the event has the text, but not the ids.
-
-        Args:
-            event: of the stream.
-            content: its text.
-            tokens: the tokens that have ids; the missing ones come before them.
-            missing: the number of missing tokens.
-
-        Returns:
-            The missing tokens; None if the text does not determine them.
-        """
+        """Finds tokens of which the event has the text, but not the ids; they come before
+        those that have ids. None: the text does not determine them."""
         known = b"".join(self._spell(token) for token in tokens)
         if not missing:
             if not _is_alike(content, known):

@@ -13,11 +13,7 @@ MAX_BYTES = 256  # of a part without ids; a character has up to 4, several may c
 
 
 class LostTokens:
-    """Finds tokens for bytes.
-
-    Args:
-        vocabulary: the engine's vocabulary.
-    """
+    """Finds tokens for bytes."""
 
     def __init__(self, vocabulary: Vocabulary):
         self._vocabulary = vocabulary

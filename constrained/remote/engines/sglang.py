@@ -123,9 +123,6 @@ class SglangSampler(HttpSampler):
     """A `TokenSampler` at an SGLang server.
 
     Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        facts: the properties that it reports.
         sequences: the maximum number of simultaneous requests.
     """
 
@@ -208,10 +205,6 @@ class SglangSampler(HttpSampler):
 class _OutputReader:
     """Reads the events of one reply. Each event has all tokens so far, or, with the engine's option
     `--incremental-streaming-output`, only the new ones; the count shows how many are new.
-
-    Args:
-        client: makes the errors.
-        prompt: the number of prompt tokens.
 
     Attributes:
         is_over: the engine no longer works on the reply.

@@ -61,7 +61,6 @@ class VllmFacts(EngineFacts):
     """The properties that a vLLM server reports.
 
     Args:
-        model: the name of its model.
         path: the source of its weights.
         context_length: of a sequence, in tokens.
     """
@@ -103,9 +102,6 @@ class VllmSampler(HttpSampler):
     """A `TokenSampler` at a vLLM server.
 
     Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        facts: the properties that it reports.
         sequences: the maximum number of simultaneous requests.
     """
 
@@ -165,7 +161,6 @@ class _ChunkReader:
     """Reads the chunks of one reply.
 
     Args:
-        engine: its name, for errors.
         prompt: the token ids that were sent.
 
     Attributes:
