@@ -9,7 +9,7 @@ except ImportError:  # another package of this name; `errors.own_packages` says 
 else:
     keep_old_paths(
         {
-            "constrained.embedded": "constrained.engine.model_files.embedded",
+            "constrained.embedded": "constrained.model_files.embedded",
             "constrained.job": "constrained.prompt.job",
             "constrained.mcp": "constrained.agent.mcp",
             "constrained.reply": "constrained.model.reply",
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from constrained.agent.budget import Budget, Spent
     from constrained.agent.finished_run import Reason, Run
     from constrained.agent.journal import LATER
+    from constrained.agent.loading import from_llama, load
     from constrained.agent.mcp.connection import McpError
     from constrained.agent.mcp.elicitation import Elicitation
     from constrained.agent.mcp.results import McpResult
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         TemplateError,
     )
     from constrained.limits.isolated_call import Isolation
-    from constrained.loading import from_llama, load
     from constrained.mask.logprobs import TokenDrawn
     from constrained.model.reply import Reply
     from constrained.prompt.tools.call_result import CallResult, Outcome
@@ -91,7 +91,7 @@ _NAMES = {
     "constrained.agent.mcp.elicitation": ("Elicitation",),
     "constrained.agent.mcp.results": ("McpResult",),
     "constrained.agent.mcp.servers": ("McpServers", "connect_mcp"),
-    "constrained.loading": ("from_llama", "load"),
+    "constrained.agent.loading": ("from_llama", "load"),
     "constrained.agent.model": ("Model",),
     "constrained.model.reply": ("Reply",),
     "constrained.decode.schedule.streams": ("AsyncStream", "Stream"),

@@ -232,7 +232,11 @@ class Usage:
         return self.completion_tokens - self.discarded_tokens
 
     def add_discarded(self, other: "Usage") -> "Usage":
-        """Returns the usage with the tokens of another turn added as discarded ones."""
+        """Returns the usage with the tokens of another turn added as discarded ones.
+
+        Args:
+            other: the usage of that turn, which has the same prompt.
+        """
         return replace(
             self,
             completion_tokens=self.completion_tokens + other.completion_tokens,

@@ -127,6 +127,9 @@ class Sampling:
     def check_tokens(self, count: int) -> None:
         """Checks that the tokens of `logit_bias` exist.
 
+        Args:
+            count: number of tokens in the vocabulary.
+
         Raises:
             RequestError: there is no such token.
         """
@@ -137,7 +140,11 @@ class Sampling:
                 raise RequestError(f"there is no token {token}", where=where, hint=hint)
 
     def count_last(self, context_length: int) -> int:
-        """Returns how many tokens the penalties consider."""
+        """Returns how many tokens the penalties consider.
+
+        Args:
+            context_length: the length of the context, in tokens.
+        """
         last = self.penalty_last_n
         return context_length if last == -1 else min(last, context_length)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from constrained.engine.header import TEMPLATE, Header, find_templates
 from constrained.engine.llama_files import read_header
-from constrained.engine.model_files.sources import find_source
 from constrained.errors import RequestError
 from constrained.limits.deadline import check_timeout
 from constrained.model.construction import ModelT, make_model, read_format
+from constrained.model_files.sources import find_source
 from constrained.remote.address import Address, EngineKind, read_address
 from constrained.remote.engines import llama_server, sglang, vllm
 from constrained.remote.engines.http_client import STALL_SECONDS, HttpClient

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from constrained.engine.model_files.known_models import find_known, suggest_source
-from constrained.engine.model_files.packaged import find_packaged
 from constrained.errors import ModelError
+from constrained.model_files.known_models import find_known, suggest_source
+from constrained.model_files.packaged import find_packaged
 
 HUB = "hf:"
 
@@ -34,7 +34,7 @@ def find_source(
     if not isinstance(source, str) or Path(source).is_file():
         return _check_file(Path(source))
     if source.startswith(HUB):
-        from constrained.engine.model_files.hub import fetch
+        from constrained.model_files.hub import fetch
 
         report = None
         if progress is not None:

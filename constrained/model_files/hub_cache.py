@@ -13,9 +13,9 @@ from pathlib import Path
 from huggingface_hub import constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
-from constrained.engine.model_files.hub import choose, name_models, split_spec
-from constrained.engine.model_files.local_models import HUGGING_FACE, LocalModel
 from constrained.errors import ModelError, RequestError
+from constrained.model_files.hub import choose, name_models, split_spec
+from constrained.model_files.local_models import HUGGING_FACE, LocalModel
 
 
 @dataclass(frozen=True, kw_only=True)

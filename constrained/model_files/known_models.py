@@ -4,14 +4,14 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 
-from constrained.engine.model_files.local_models import (
+from constrained.errors import ModelError
+from constrained.model_files.local_models import (
     HUGGING_FACE,
     PACKAGE,
     LocalModel,
     list_local,
 )
-from constrained.engine.model_files.packaged import list_packaged
-from constrained.errors import ModelError
+from constrained.model_files.packaged import list_packaged
 
 _OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 _OTHERS = "`constrained models` lists all; hf:USER/REPO[:QUANT] downloads one"
@@ -20,7 +20,7 @@ _OTHERS = "`constrained models` lists all; hf:USER/REPO[:QUANT] downloads one"
 def list_known() -> list[LocalModel]:
     """Lists the models of packages, of the Hub's cache, and of other programs; of several with the
     same source, the first."""
-    from constrained.engine.model_files.hub_cache import list_cached
+    from constrained.model_files.hub_cache import list_cached
 
     packaged = [
         LocalModel(PACKAGE, name, path, path.stat().st_size) for name, path in list_packaged()
@@ -49,7 +49,7 @@ def find_known(name: str) -> Path | None:
         hint = f"Write one of {', '.join(model.source for model in found)}"
         raise ModelError(f"{name} may be {len(found)} models", hint=hint)
     if found[0].program == HUGGING_FACE:  # of several versions, the newest
-        from constrained.engine.model_files.hub import fetch
+        from constrained.model_files.hub import fetch
 
         return fetch(found[0].source, offline=True)
     return found[0].path
