@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained.decode.drafts.decode_costs import DraftCosts
-from constrained.decode.drafts.speculation import Speculation
+from constrained.decode.drafts.prompt_lookup import Speculation
 from constrained.decode.kv.sequence_input import SequenceInput
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
 from constrained.decode.parts.table import DECODED, make_parts

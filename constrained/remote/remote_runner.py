@@ -12,11 +12,10 @@ from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
-from constrained.decode.schedule.home_process import HomeProcess
-from constrained.decode.turn_result import make_cancelled
+from constrained.decode.schedule.workers import HomeProcess
+from constrained.decode.turn import make_cancelled
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.limits.deadline import Clock, Deadline
-from constrained.remote.circuit_breaker import CircuitBreaker
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
@@ -32,6 +31,43 @@ POLL = 0.02  # seconds between two checks whether requests are still wanted
 WAITS = (0.5, 1.0, 2.0, 4.0)  # seconds before each retry at a busy engine
 MAX_WAIT_SECONDS = 10.0
 """Seconds. If an engine asks for a longer wait, the client gets the error."""
+
+
+FAILURES = 5  # in succession
+PAUSE = 10.0  # seconds
+
+
+class CircuitBreaker:
+    """Counts outages of one engine. While the circuit is open, requests fail at once; after the
+    pause, one request tries the engine again."""
+
+    def __init__(self, engine: str, clock: Clock):
+        self._engine = engine
+        self._clock = clock
+        self._failures = 0
+        self._tried_at = 0.0  # the time of the next try
+
+    def check(self) -> None:
+        """Raises RemoteError if the circuit is open; otherwise, the request may try the engine."""
+        if self._failures < FAILURES:
+            return
+        now = self._clock()
+        if now < self._tried_at:
+            rest = self._tried_at - now
+            message = f"{self._engine} failed {self._failures} times in a row"
+            hint = f"It is tried again in {rest:.0f} s"
+            raise RemoteError(message, hint=hint, retry_after=rest)
+        self._tried_at = now + PAUSE  # other requests wait for the result of this try
+
+    def note_success(self) -> None:
+        """Notes that the engine has answered."""
+        self._failures = 0
+
+    def note_failure(self, error: Exception) -> None:
+        """Notes that a request has failed; only outages count."""
+        if isinstance(error, RemoteError) and error.is_outage:
+            self._failures += 1
+            self._tried_at = self._clock() + PAUSE
 
 
 @dataclass(eq=False)

@@ -11,8 +11,7 @@ from constrained.decode.endless.values import EndlessValues
 from constrained.decode.parts.table import SAMPLED_ELSEWHERE, make_parts
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
-from constrained.decode.turn import RunningTurn
-from constrained.decode.turn_result import make_generation
+from constrained.decode.turn import RunningTurn, make_generation
 from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RemoteError
 from constrained.limits.deadline import Clock

@@ -16,8 +16,8 @@ from constrained.cli.terminal.output import (
 from constrained.engine.gguf.contents import GgufContents, ModelPurpose, read_all_parts
 from constrained.engine.gguf.weights import find_false_claim, measure_bits
 from constrained.errors import ModelError
-from constrained.model_files.known_models import list_known
 from constrained.model_files.local_models import LocalModel
+from constrained.model_files.sources import list_known
 
 DAY = 24 * 60 * 60  # seconds
 

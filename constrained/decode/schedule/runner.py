@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import Seat
-from constrained.decode.schedule.home_process import HomeProcess
 from constrained.decode.schedule.scheduler import Schedule
+from constrained.decode.schedule.workers import HomeProcess
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import ModelEngine
 from constrained.errors import BusyError, ModelError

@@ -13,13 +13,12 @@ from constrained.decode.kv.sequences import SPARED, Sequences
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import Request
-from constrained.decode.schedule.active_turn import ActiveTurn, count_being_read
+from constrained.decode.schedule.active_turn import ActiveTurn, FairShare, count_being_read
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
 from constrained.decode.schedule.batch_plan import BLOCK, STEP, BatchPlan
 from constrained.decode.schedule.decode_overlap import DecodeOverlap
-from constrained.decode.schedule.fair_share import FairShare
+from constrained.decode.turn import make_cancelled, make_generation
 from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
-from constrained.decode.turn_result import make_cancelled, make_generation
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.limits.deadline import Clock, Deadline

@@ -7,6 +7,7 @@ now and then whether anybody still waits for it (`grammars.limits.steps`). Whoev
 told that its time is over even while it does not check, as in a long call into a library.
 """
 
+import os
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -16,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from constrained.decode.schedule.home_process import HomeProcess
 from constrained.decode.schedule.streams import resolve
 from constrained.errors import BusyError, ModelError
 from grammars.limits.steps import stop_when
@@ -25,6 +25,28 @@ T = TypeVar("T")
 THREADS = 2  # for unknown work
 LOOK_SECONDS = 0.2  # between two looks whether the time of work is over
 CLOSE_SECONDS = 0.5  # for work to end when its workers are closed
+
+
+class HomeProcess:
+    """The process that this is made in.
+
+    One that is forked from it has no threads but the one that has called fork: nobody would do the
+    work.
+    """
+
+    def __init__(self) -> None:
+        self._id = os.getpid()
+
+    def check(self) -> None:
+        """Refuses work in another process. Call it before taking a lock: a thread that is not here
+        may hold it.
+
+        Raises:
+            ModelError: this is another process.
+        """
+        if os.getpid() != self._id:
+            hint = "Load a model in each process, or start processes by multiprocessing's spawn"
+            raise ModelError("the model was loaded before this process was forked", hint=hint)
 
 
 def _go_on() -> None:

@@ -9,25 +9,23 @@ import math
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.remote.engines.answers import (
-    check_prompt,
-    read_count,
-    read_ids,
-    read_logprob,
-    refuse,
-)
+from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
 from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.engines.http_sampler import (
     HttpSampler,
     HttpTokenizer,
+    check_prompt,
     list_unwritten,
+    read_count,
+    read_ids,
+    read_logprob,
+    refuse,
     refuse_more,
 )
-from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
@@ -53,6 +51,7 @@ LAST_FIELDS = (
     "error",
 )
 """Fields of the last event; without this choice, it repeats the prompt and the grammar."""
+MAX_BYTES = 256  # of a part without ids; a character has up to 4, several may come together
 REPLACED = "\ufffd"
 REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
 GRAMMAR_HINT = (
@@ -192,6 +191,42 @@ class LlamaServerSampler(HttpSampler):
 
 def _write_bias(token: int, bias: float) -> list[Any]:
     return [token, False if bias == -math.inf else bias]
+
+
+class LostTokens:
+    """Finds the ids of tokens that were sampled but not sent, by the bytes that they spell.
+
+    It streams no event while the text ends inside a UTF-8 character: the ids of all tokens of a
+    character except the last are lost. The event that completes the character has their number and
+    their text. If several tokens spell the same bytes, any of them gives the same reply.
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+
+    @cached_property
+    def _ids(self) -> dict[bytes, int]:
+        ordinary: dict[bytes, int] = {}
+        for token, data in enumerate(self._vocabulary.tokens):
+            if data and token not in self._vocabulary.structural:
+                ordinary.setdefault(data, token)
+        return ordinary
+
+    def find(self, data: bytes, count: int) -> list[int] | None:
+        """Finds `count` tokens that spell these bytes, each ending inside a character; None: there
+        are none."""
+        if len(data) > MAX_BYTES or count > len(data):
+            return None
+        # For each offset: the tokens that lead to it, by their number.
+        paths: list[dict[int, list[int]]] = [{} for _ in range(len(data) + 1)]
+        paths[0][0] = []
+        for start in range(len(data)):
+            for used, tokens in paths[start].items():
+                for end in range(start + 1, len(data) + 1):
+                    token = self._ids.get(data[start:end])
+                    if token is not None and used < count and ends_inside(data[:end]):
+                        paths[end].setdefault(used + 1, [*tokens, token])
+        return paths[-1].get(count)
 
 
 class _TokenReader:

@@ -14,15 +14,16 @@ from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.prompt.cache_scope import COMMON
-from constrained.remote.engines.answers import (
+from constrained.remote.engines.http_client import HttpClient
+from constrained.remote.engines.http_sampler import (
+    HttpSampler,
+    HttpTokenizer,
     check_prompt,
     read_count,
     read_ids,
     read_logprob,
     refuse,
 )
-from constrained.remote.engines.http_client import HttpClient
-from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
 from constrained.remote.engines.sampling_fields import (
     SamplingBounds,
     check_sampling,

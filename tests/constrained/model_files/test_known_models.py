@@ -16,9 +16,8 @@ from constrained import load
 from constrained.cli.terminal.exit_codes import ExitCode
 from constrained.errors import ModelError
 from constrained.model_files import embedded
-from constrained.model_files.known_models import list_known
 from constrained.model_files.local_models import name_file, name_model
-from constrained.model_files.sources import find_source
+from constrained.model_files.sources import find_source, list_known
 from tests.command_line import Run
 
 OLLAMA = "registry.ollama.ai/library"
