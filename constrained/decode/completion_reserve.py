@@ -154,7 +154,6 @@ class CompletionReserve(TurnPart):
             self.ending = None
 
     def _keep(self, ending: list[int] | None, count: int, *, is_found: bool) -> None:
-        """Keeps the ending at a number of tokens; `is_found`: it is the result of a search."""
         self.ending = ending
         if is_found:
             self._searched = count

@@ -72,7 +72,6 @@ class TokenHealing(TurnPart):
         return tuple(suffixes)
 
     def _find_completing(self, suffixes: tuple[bytes, ...]) -> list[int]:
-        """Returns the tokens that begin with one of these texts."""
         return [n for n, text in enumerate(self._vocabulary.tokens) if text.startswith(suffixes)]
 
     def check(self, tokens: Iterable[int], written: bytes | bytearray) -> None:

@@ -185,7 +185,6 @@ class Position:
 
 
 def _find_best(logits: np.ndarray, count: int) -> np.ndarray:
-    """Returns the most likely tokens, best first."""
     # Sorting all tokens would take longer than the mask, so only those that are not negligible are
     # sorted. If the model is undecided, that may still be most of them.
     likely = np.flatnonzero(logits > logits.max() - NEGLIGIBLE)

@@ -316,7 +316,6 @@ class Transcript:
         return sent
 
     def _end_at_stop(self) -> None:
-        """Ends the turn if there is a stop text in the events that were sent."""
         stops = self.filters.stops
         if stops is not None and stops.found is not None:
             self._is_closed = True

@@ -87,7 +87,6 @@ class GrammarSpans:
         self._spans.append(_Span(rest, rest.matcher, start=start, since=since))
 
     def _list(self, count: int) -> list[_Span]:
-        """Lists the grammars that count after this many tokens."""
         spans = [span for span in self._spans if span.since <= count]
         assert spans, "the turn has a grammar"
         return spans
@@ -443,7 +442,6 @@ def _count_usage(turn: RunningTurn) -> Usage:
 
 
 def _collect_reports(turn: RunningTurn) -> dict[str, Any]:
-    """Returns what the parts add to fields of the result."""
     fields: dict[str, Any] = {}
     for report in turn.parts.report:
         for field, values in report().items():

@@ -85,7 +85,6 @@ def go_on(
 
 
 def _find_limit(turn: RunningTurn, count: int) -> int:
-    """Returns the maximum number of tokens if the turn is cut to its first `count` ones."""
     discarded = turn.discarded + turn.count - count
     return min(turn.request.options.max_tokens - discarded, turn.room)
 
@@ -95,7 +94,6 @@ def _make_reserve(turn: DecodeInput, limit: int) -> CompletionReserve | None:
 
 
 def _fits(reserve: CompletionReserve, progress: TurnProgress, limit: int) -> bool:
-    """Returns whether a turn can end within this many tokens."""
     shortest = reserve.start(progress)
     return shortest is None or shortest <= limit
 

@@ -221,7 +221,6 @@ class TurnDecoder:
         return self._openings.find(transcript.find_after_text())
 
     def _take_written(self) -> bool:
-        """Takes the tokens that an earlier process has generated; False if they end the turn."""
         return all(self.turn.take([token], WRITTEN) for token in self._options.written)
 
     def _follow(self) -> None:
@@ -241,7 +240,6 @@ class TurnDecoder:
             turn.finish = Finish.LENGTH
 
     def _find_forced(self) -> Sequence[int]:
-        """Returns the tokens that the grammar forces (fast-forward tokens)."""
         turn = self.turn
         if turn.matcher is None or not self._options.force or self._options.logprobs is not None:
             return ()

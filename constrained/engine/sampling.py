@@ -177,7 +177,6 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:
-    """Returns whether it is a finite number from `low` to `high`."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return low <= float(value) <= high and math.isfinite(value)

@@ -243,7 +243,6 @@ def _explain_memory(isolation: Isolation) -> str:
 
 
 def _limit(isolation: Isolation) -> None:
-    """Sets the limits of this process."""
     if isolation.memory is None:
         return
     try:

@@ -161,7 +161,6 @@ class _Process:
                     os.setpriority(os.PRIO_PROCESS, self._process.pid, YIELDING)
 
     def close(self) -> None:
-        """Ends the process."""
         self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -252,7 +251,6 @@ class KeptProcesses:
             self._changed.notify_all()
 
     def _watch(self) -> None:
-        """Checks all questions now and then."""
         while True:
             with self._changed:
                 while not self._busy:

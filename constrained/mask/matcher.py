@@ -305,7 +305,6 @@ def explain_failure(said: str, what: str) -> GrammarError:
 
 
 def _find_only(packed: np.ndarray) -> int | None:
-    """Returns the only token that a packed mask allows; None if it allows several."""
     if np.count_nonzero(packed) != 1:
         return None
     at = int(packed.argmax())

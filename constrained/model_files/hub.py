@@ -218,7 +218,6 @@ class _Hub:
     endpoint: str
 
     def list_files(self) -> dict[str, _RemoteFile]:
-        """Returns the files by path."""
         with self._failures():
             api = HfApi(endpoint=self.endpoint, token=self.token)
             info = api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT)

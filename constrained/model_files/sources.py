@@ -121,7 +121,6 @@ def _report_part(progress: Callable[[float], None], done: int, whole: int) -> No
 
 
 def _check_file(path: Path) -> Path:
-    """Returns the path of a file."""
     if not path.exists():
         message = f"{path} cannot be read: No such file or directory"
         raise ModelError(message, hint=suggest_source(str(path)))

@@ -53,7 +53,6 @@ class EventLoopThread:
 
 
 async def _end_tasks() -> None:
-    """Cancels the unfinished tasks."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -173,7 +173,6 @@ def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tu
 
 
 def _with_templates(header: Header, templates: Mapping[str, str]) -> Header:
-    """Returns the header with its chat templates replaced by these."""
     metadata = {key: text for key, text in header.metadata.items() if TEMPLATE not in key}
     for name, text in templates.items():
         metadata[f"{TEMPLATE}.{name}" if name else TEMPLATE] = text

@@ -159,7 +159,6 @@ class RemoteRunner:
                 self._idle.set()
 
     def _write(self, request: Request) -> SampleRequest:
-        """Converts the request to one for the sampler."""
         grammar = None
         if request.turn.grammar is not None:
             grammar = request.turn.grammar.lark

@@ -259,14 +259,12 @@ class EndlessValues(TurnPart):
             self._departure = None
 
     def _close(self, departure: _Departure) -> None:
-        """Notes that a loop was left."""
         self._departure = None
         self._departed.append(departure)
         if departure.is_needed:
             self._ended.append(departure.ended)
 
     def _look(self, turn: TurnView) -> None:
-        """Checks whether the turn is in a loop that has to be left."""
         if self._awaited is not None:
             if self._seen < self._patience and self._finder.measure(self._awaited):
                 return
@@ -280,7 +278,6 @@ class EndlessValues(TurnPart):
             self._weigh(loop, loop.length >= max_tokens, turn)
 
     def _halve(self, max_tokens: int) -> int:
-        """Halves the maximum length of a loop, once for each earlier loop."""
         return max_tokens >> (len(self._ended) + self._bounded)
 
     def _weigh(self, loop: Loop, is_long: bool, turn: TurnView) -> None:
@@ -358,7 +355,6 @@ class EndlessValues(TurnPart):
             self._wait(plan.loop, length)
 
     def _find_departure(self, loop: Loop, growth: int, turn: TurnView) -> _Departure | None:
-        """How to leave a loop here; None: that is not known."""
         texts = _list_texts(turn, self._seen - loop.period - 1, self._seen)
         text = texts[-1]
         ending = self._complete(text)
@@ -386,7 +382,6 @@ class EndlessValues(TurnPart):
         return _Departure(loop, written, ended, size, left)
 
     def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids tokens that do not leave the loop."""
         rest = departure.text[len(departure.written) :]
         along = _choose_leaving(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
         if not along:

@@ -50,7 +50,6 @@ class CallLimiter:
             self._exhaust(call)
 
     def _exhaust(self, call: ToolCall) -> None:
-        """Notes that a call must not be repeated."""
         arguments = {name: identify(value) for name, value in call.arguments.items()}
         self._exhausted[call.name].append(arguments)
 

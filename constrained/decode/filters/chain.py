@@ -53,5 +53,4 @@ class FilterChain:
 
 
 def _list_given(*filters: EventFilter | None) -> list[EventFilter]:
-    """Lists the filters that there are."""
     return [one for one in filters if one is not None]

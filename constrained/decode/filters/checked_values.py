@@ -213,7 +213,6 @@ class EventBuffer:
                     self._blame(part)
 
     def _find_start(self, text: str) -> int:
-        """Returns the position from which all arguments are generated again."""
         if text.strip() in _OPENERS:
             return self._place.position + 1
         if self._opened_at < self._place.position:

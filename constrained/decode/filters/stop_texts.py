@@ -81,7 +81,6 @@ class StopFilter:
         self._begin()
 
     def _begin(self) -> None:
-        """Begins a new text."""
         for scan in self._scans:
             scan.length = 0
         self._end = 0  # characters of the text

@@ -283,7 +283,6 @@ class PrefixCache:
         return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
-        """Returns whether the new snapshot can replace the old one."""
         if old.is_pinned or old.scope != new.scope:
             return False
         usable = self._count_usable(old)
@@ -575,7 +574,6 @@ class Sequences:
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:
-        """Copies the first `length` tokens of a sequence into an empty one."""
         state = self._states[source].copy()
         if self.engine.can_cut(source, length):
             self.engine.copy(source, target, length)

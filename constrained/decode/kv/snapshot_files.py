@@ -47,7 +47,6 @@ class _Header:
 
     @property
     def size(self) -> int:
-        """The number of bytes that follow the header."""
         return 4 * self.tokens + self.state + sum(size for _, size in self.checkpoints)
 
 

@@ -76,7 +76,6 @@ class ForeignCalls(TurnPart):
         return False
 
     def _has_content(self) -> bool:
-        """True if the turn has content before the call."""
         turn = self._turn
         texts = [one.text for one in turn.transcript.events if isinstance(one, ContentDelta)]
         return bool("".join([turn.request.turn.prefill.message.content, *texts]).strip())

@@ -133,7 +133,6 @@ class BatchPlan:
 
 
 def _has_writer(running: Mapping[int, ActiveTurn]) -> bool:
-    """True if one of these turns is being written."""
     return any(not active.is_reading for active in running.values())
 
 

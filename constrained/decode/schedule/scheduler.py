@@ -110,7 +110,6 @@ class Schedule:
             self._overlap.deliver()
 
     def _decode(self, chunks: Sequence[Chunk]) -> tuple[np.ndarray, float]:
-        """Decodes chunks; returns the logits, and how many seconds it took."""
         asked = [self._running[chunk.sequence] for chunk in chunks if chunk.wanted]
         is_reading = any(self._running[chunk.sequence].is_reading for chunk in chunks)
         with self._overlap.working(asked):
@@ -132,7 +131,6 @@ class Schedule:
         return self._plan.choose(self._running, has_drafts=False)
 
     def _advance(self, chunks: Sequence[Chunk], logits: np.ndarray, seconds: float) -> None:
-        """Gives each turn its logits, and retires the turns that are over."""
         under_way = len(self._running)
         first = 0
         for chunk in chunks:
@@ -174,7 +172,6 @@ class Schedule:
                 self._fail(number, deadline.fail_running(size - input.unread, size, generated))
 
     def _admit(self) -> None:
-        """Admits waiting requests while there is an idle sequence."""
         while self._waiting and (idle := self._find_idle()):
             seat = self._choose_seat()
             if seat is None:
@@ -206,7 +203,6 @@ class Schedule:
         return shared > 0 and shared > self._sequences.find(request.turn.prompt, request.turn.scope)
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
-        """Puts a request on an idle sequence."""
         turn = seat.request.turn
         match = self._sequences.claim(turn.prompt, idle, turn.scope)
         number = match.sequence

@@ -105,7 +105,6 @@ class _Queue:
         return None
 
     def remove(self, item: _Item) -> bool:
-        """Removes an item; False if it is not in the queue."""
         items = self._waiting.get(item.order.client, deque[_Item]())
         if item not in items:
             return False

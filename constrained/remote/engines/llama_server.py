@@ -241,7 +241,6 @@ class _TokenReader:
         self._sent = 0  # tokens read so far
 
     def read(self, event: Json) -> Iterator[Sampled]:
-        """Reads an event; raises RemoteError."""
         if "prompt_progress" in event:  # such an event has no real token
             yield self._read_start(event)
             return

@@ -220,7 +220,6 @@ class _OutputReader:
         self.is_over = False
 
     def read(self, event: Json) -> Iterator[Sampled]:
-        """Reads an event; raises RemoteError."""
         info = event.get("meta_info")
         if not isinstance(info, dict):
             raise refuse(self._engine, event, "it has no meta_info")

@@ -174,7 +174,6 @@ class _ChunkReader:
         self.end: SampleEnd | None = None
 
     def read(self, event: Json) -> Iterator[SampledToken]:
-        """Reads the tokens of a chunk; raises RemoteError."""
         choices = event.get("choices")
         if not isinstance(choices, list):
             raise refuse(self._engine, event, "it has no choices")
