@@ -239,7 +239,7 @@ def install(stranger: Stranger, wheel: Path) -> float:
 
 def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> None:
     """The files that the commands name: those that a page shows, and some like those of users."""
-    place = "import constrained.engine.model_files.embedded as it; print(it.PATH)"
+    place = "import constrained.model_files.embedded as it; print(it.PATH)"
     demo = subprocess.check_output([stranger.venv / "bin/python", "-c", place], text=True).strip()
     models = stranger.home / "models"
     models.mkdir()

@@ -31,9 +31,9 @@ import jsonschema_rs
 from benchmarks.processes.llama_server import prepare, start_llama_server
 from benchmarks.processes.served import serve
 from constrained.engine.host import physical_cores
-from constrained.engine.model_files.packaged import find_packaged
 from constrained.inspect.evaluation.rows import fits
 from constrained.inspect.evaluation.ways import read_calls
+from constrained.model_files.packaged import find_packaged
 
 TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
 CHAT = "/v1/chat/completions"

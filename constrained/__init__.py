@@ -9,7 +9,7 @@ except ImportError:  # another package of this name; `errors.own_packages` says 
 else:
     keep_old_paths(
         {
-            "constrained.embedded": "constrained.engine.model_files.embedded",
+            "constrained.embedded": "constrained.model_files.embedded",
             "constrained.job": "constrained.prompt.job",
             "constrained.mcp": "constrained.agent.mcp",
             "constrained.reply": "constrained.model.reply",
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from constrained.agent.budget import Spent as Spent
     from constrained.agent.finished_run import Reason as Reason
     from constrained.agent.finished_run import Run as Run
+    from constrained.agent.loading import from_llama as from_llama
+    from constrained.agent.loading import load as load
     from constrained.agent.mcp.connection import McpError as McpError
     from constrained.agent.mcp.results import McpResult as McpResult
     from constrained.agent.mcp.servers import McpServers as McpServers
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from constrained.errors import RequestError as RequestError
     from constrained.errors import TemplateError as TemplateError
     from constrained.limits.isolated_call import Isolation as Isolation
-    from constrained.loading import from_llama as from_llama
-    from constrained.loading import load as load
     from constrained.mask.logprobs import TokenDrawn as TokenDrawn
     from constrained.model.reply import Reply as Reply
     from constrained.prompt.tools.call_result import CallResult as CallResult
@@ -94,7 +94,7 @@ _NAMES = {
     "constrained.agent.mcp.connection": ("McpError",),
     "constrained.agent.mcp.results": ("McpResult",),
     "constrained.agent.mcp.servers": ("McpServers", "connect_mcp"),
-    "constrained.loading": ("from_llama", "load"),
+    "constrained.agent.loading": ("from_llama", "load"),
     "constrained.agent.model": ("Model",),
     "constrained.model.reply": ("Reply",),
     "constrained.decode.schedule.streams": ("AsyncStream", "Stream"),

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from constrained import Model, load
-from constrained.engine.model_files.embedded import NOTICE
+from constrained.model_files.embedded import NOTICE
 from constrained.prompt.job import Job
 from grammars.parse.parser import parse
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from llama_cpp import Llama
 
 from constrained import from_llama
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 
 
 def set_light(room: Literal["kitchen", "hall"], on: bool) -> None:

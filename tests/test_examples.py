@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from examples import first_call, own_parser, without_a_model
 from grammars.wire.formats import FORMATS
 from tests.example_runs import ROOT, RUNS, run

@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 MOVED = {
-    "constrained.embedded": "constrained.engine.model_files.embedded",
+    "constrained.embedded": "constrained.model_files.embedded",
     "constrained.job": "constrained.prompt.job",
     "constrained.mcp.server": "constrained.agent.mcp.server",
     "constrained.reply": "constrained.model.reply",

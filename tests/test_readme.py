@@ -15,7 +15,7 @@ import pytest
 from constrained import load
 from constrained.cli.commands import COMMANDS
 from constrained.cli.parser import make_parser
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from server.commands import CLUSTER, SERVE
 from tests.server.running_server import running
 from tests.snippets import ROOT, RUN_EACH, read_commands, read_pages, read_snippets

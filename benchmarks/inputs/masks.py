@@ -8,9 +8,9 @@ from functools import cache, cached_property
 import numpy as np
 
 from constrained.engine.llama_files import read_header
-from constrained.engine.model_files.sources import find_source
 from constrained.engine.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from constrained.mask.matcher import Matcher
+from constrained.model_files.sources import find_source
 from grammars.schema.json_values import Json
 from grammars.schema.nodes import Schema
 from grammars.turn_grammar.ir.grammar import GrammarBuilder

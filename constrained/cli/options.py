@@ -11,10 +11,10 @@ from typing import Any, Literal
 from constrained.cli.declared import add_fields, add_option, read_fields
 from constrained.cli.terminal.input import read_json, read_text
 from constrained.cli.terminal.output import show_progress
-from constrained.engine.model_files.sources import HUB, find_source
 from constrained.engine.options import CACHE_RAM, EngineOptions, LoadOptions, ValueForm
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
+from constrained.model_files.sources import HUB, find_source
 from constrained.prompt.job import Recall
 from constrained.remote.address import is_address
 from grammars.turn import KeyOrder, Think
@@ -232,7 +232,7 @@ def find_file(source: str, options: argparse.Namespace) -> Path:
 
 
 def _fetch(spec: str, options: argparse.Namespace) -> Path:
-    from constrained.engine.model_files.hub import fetch
+    from constrained.model_files.hub import fetch
 
     with show_progress("downloading") as progress:
         return fetch(spec, token=options.hf_token, offline=options.offline, progress=progress)

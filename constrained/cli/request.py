@@ -15,10 +15,10 @@ from constrained.cli.terminal.output import (
     describe_findings,
     show_progress,
 )
-from constrained.engine.model_files.local_models import measure_files
 from constrained.engine.options import MAX_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
+from constrained.model_files.local_models import measure_files
 from constrained.prompt.job import MAX_REPEATED, Envelopes, Recall
 from constrained.remote.address import is_address
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
@@ -185,7 +185,7 @@ def _read_schema(given: str) -> Any:
 
 def load_model(options: argparse.Namespace) -> "Model":
     """Loads the model that the options name, or the demo model of the package."""
-    from constrained.loading import load
+    from constrained.agent.loading import load
 
     path = shared.find_model(options)
     with show_progress("loading") as report:

@@ -37,9 +37,6 @@ class CompletionReserve(TurnPart):
     """The completion reserve of one turn. Most steps need no search: the last ending surely fits.
 
     Args:
-        complete: finds the shortest ending of a text.
-        vocabulary: of the matcher.
-        markers: the token ids of the format's markers that are one token, by their text.
         stride: how many tokens one more token can add to the shortest ending, at most. If it adds
             more, the turn may be cut.
         longest_rest: how many tokens any text can add to the shortest ending, at most; None: not
@@ -78,8 +75,7 @@ class CompletionReserve(TurnPart):
     def start(self, progress: TurnProgress) -> int | None:
         """Finds the shortest turn.
 
-        Returns:
-            Its length in tokens, or a lower bound if it is far too long; None: none is known.
+        Returns its length in tokens, or a lower bound if it is far too long; None: none is known.
         """
         found = self.find_ending(progress)
         if isinstance(found, TooLong):
@@ -158,7 +154,6 @@ class CompletionReserve(TurnPart):
             self.ending = None
 
     def _keep(self, ending: list[int] | None, count: int, *, is_found: bool) -> None:
-        """Keeps the ending at a number of tokens; `is_found`: it is the result of a search."""
         self.ending = ending
         if is_found:
             self._searched = count
@@ -231,10 +226,7 @@ class CompletionReserve(TurnPart):
 
 def finish_character(matcher: Matcher, text: bytes, vocabulary: Vocabulary) -> list[int] | None:
     """Completes a character of which only some bytes are written; commits its tokens.
-
-    Returns:
-        These tokens; None: the matcher allows none.
-    """
+    Returns these; None if the matcher allows none."""
     tokens: list[int] = []
     for _ in range(4):  # bytes of the longest UTF-8 character
         if not ends_inside(text):

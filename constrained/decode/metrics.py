@@ -25,17 +25,12 @@ class Metrics:
     """The figures of a model at one moment: KV cache, snapshots, requests.
 
     Args:
-        sequences: how many there are.
         kv_cache: the sequences that are not empty; their bytes are those of their checkpoints only.
-        memory: the snapshots in memory.
         disk: the snapshots in files that this model can use.
-        hits: how many prompts went on from a snapshot.
         misses: how many had no snapshot to go on from, and much to compute.
         failures: how many snapshots or checkpoints could not be kept or used: a disk that is full,
             a damaged file. The requests were answered all the same.
         last_failure: what the last one was; None if there was none.
-        running: how many requests are under way.
-        waiting: how many wait for a sequence.
         caches: the caches of grammars and conversations, by name: `matchers` (compiled grammars,
             with what their lexers have learnt), `completers` (the grammars as values), `turns`,
             `shared_prefixes`. For caches that all models of the process share, see `measure_shared`

@@ -63,11 +63,7 @@ class ReasoningBudget(TurnPart):
         return self._find_closing(turn.matcher, turn.limit - len(so_far.tokens))
 
     def _find_closing(self, matcher: Matcher, room: int) -> Sequence[int]:
-        """Returns the first closing that the grammar allows and that fits; else the shortest.
-
-        Raises:
-            GrammarError: the grammar allows none of them.
-        """
+        """Returns the first closing that the grammar allows and that fits; else the shortest."""
         legal: list[tuple[int, ...]] = []
         for closing in self.closings:
             if matcher.count_accepted(closing) == len(closing):
@@ -87,13 +83,7 @@ def make_budget(
     markers: Mapping[str, int],
     sentence: str,
 ) -> ReasoningBudget:
-    """Makes the budget of a request.
-
-    Args:
-        tokens: the maximum number of reasoning tokens, 0 or more; None: half of those of the turn.
-        markers: the token ids of markers that are one token, by their text.
-        sentence: is written before the closing marker when the budget is spent.
-    """
+    """Makes the budget of a request."""
     pad, closer = block.pad_close, block.closer.text
     texts = dict.fromkeys([sentence + pad + closer, pad + closer, closer])
     closings = [tuple(vocabulary.encode_marked(text, markers)) for text in texts]

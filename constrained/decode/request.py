@@ -171,7 +171,6 @@ class RemoteNote:
     """The remote engine that has sampled the tokens.
 
     Args:
-        engine: its kind and address.
         lacks: the options of the request that it does not support, and that were left out.
     """
 
@@ -246,7 +245,6 @@ class Generation:
         text: the text of the tokens.
         events: those of the parser; if a stop text was found, only those that were sent.
         finish: why the turn ended.
-        usage: its counts of tokens and decodes.
         ended_at: the number of `events` before the tokens ran out and the shortest ending was
             written; None: the turn ended by itself, or was cut.
         stopped: the stop text that was found, if any. `tokens` and `text` include it, and perhaps

@@ -36,8 +36,6 @@ class Alternative:
     """One of the most likely tokens at a position.
 
     Args:
-        token: its id.
-        text: the bytes that it spells.
         probability: before the mask.
         is_allowed: it could have been sampled.
     """
@@ -84,12 +82,8 @@ class TracedToken:
     """A token of a turn, and what decided about it.
 
     Args:
-        token: its id.
-        text: the bytes that it spells.
-        source: what decided.
         seconds: since the turn was admitted.
         is_drafted: it was drafted and accepted.
-        is_end: it ends the turn, and is not part of its text.
         is_discarded: the turn went back to before this token.
         steered_by: the rules besides the grammar that forbade a token here.
         allowed: how many tokens could have been sampled; None: not known.
@@ -146,7 +140,6 @@ class Position:
 
         Args:
             rule: its name; "" for the mask of the grammar, which comes first.
-            logits: after the rule.
         """
         left = int(np.count_nonzero(logits > -np.inf))
         if rule and left < self._left:
@@ -160,15 +153,7 @@ class Position:
         count: int,
         opening: np.ndarray | None = None,
     ) -> Observation:
-        """Returns the notes of the position, after the mask and all rules.
-
-        Args:
-            logits: those that the sampler gets.
-            vocabulary: of the model.
-            count: the number of alternatives to note.
-            opening: the tokens that begin or continue the opening of a call; None: no call can
-                begin here.
-        """
+        """Returns the notes of the position, after the mask and all rules."""
         is_allowed = logits > -np.inf
         total = float(self._weights.sum())
         weight = float(self._weights @ is_allowed.astype(np.float32))  # of the allowed ones
@@ -200,7 +185,6 @@ class Position:
 
 
 def _find_best(logits: np.ndarray, count: int) -> np.ndarray:
-    """Returns the most likely tokens, best first."""
     # Sorting all tokens would take longer than the mask, so only those that are not negligible are
     # sorted. If the model is undecided, that may still be most of them.
     likely = np.flatnonzero(logits > logits.max() - NEGLIGIBLE)
@@ -215,7 +199,6 @@ class TokenTrace:
     """Collects the traced tokens of a running turn.
 
     Args:
-        vocabulary: of the model.
         clock: in seconds; the times of the tokens count from now.
 
     Attributes:
@@ -238,15 +221,7 @@ class TokenTrace:
         is_drafted: bool = False,
         is_end: bool = False,
     ) -> None:
-        """Adds a token.
-
-        Args:
-            token: its id.
-            source: what decided about it.
-            observation: of its position; None: the model was not evaluated there.
-            is_drafted: it was drafted and accepted.
-            is_end: it ends the turn.
-        """
+        """Adds a token."""
         traced = TracedToken(
             token,
             self._vocabulary.tokens[token],

@@ -35,7 +35,6 @@ class TokenOrigin:
     Args:
         is_sampled: the sampler has chosen them.
         counts: they count as reasoning tokens inside a reasoning block.
-        source: what decided about them.
         is_new: their events have not been sent yet.
         is_said: their content was sent before, as that of other tokens.
         scores: the scores of all tokens at this position; None: the request does not want log
@@ -63,12 +62,7 @@ WRITTEN = TokenOrigin(source=TokenSource.WRITTEN, is_new=False)
 
 @dataclass(frozen=True)
 class TextPlace:
-    """A place in the text of a turn.
-
-    Args:
-        count: how many whole tokens are before it.
-        text: the text between these and the place.
-    """
+    """A place in the text of a turn."""
 
     count: int
     text: str
@@ -79,9 +73,6 @@ class _Envelope:
     """Where the turn goes on in the envelope of a call.
 
     Args:
-        found: the call.
-        start: the number of tokens before the grammar of the envelope.
-        since: the number of tokens from which on it counts.
         drops_rest: see `Parser.go_on`.
     """
 
@@ -98,18 +89,13 @@ class Transcript:
     `reasoning_tokens` counts it.
 
     Attributes:
-        tokens: the token ids that were written.
         data: the bytes of these tokens.
-        position: of the token that is being read.
         events: all events; if a stop text has ended the turn, only those that may be sent.
         logprobs: one for each token, if the request wants them; after a stop text, as for `events`.
-        is_reasoning: the turn is inside its reasoning block.
-        is_in_call: the turn is inside a call.
         is_over: a text of the template has ended the turn.
         is_healing: the next tokens have to spell text of the prefill (token healing).
         output_start: the position of the first token of the latest call or answer. If the call
             begins inside a token, its first token is the next one.
-        filters: what the events pass before they are sent.
         reasoning_tokens: the number of reasoning tokens, without those that close the block.
         text_end: the number of tokens up to the end of the last reasoning or content; the start of
             a call comes after them.
@@ -199,7 +185,6 @@ class Transcript:
         """Goes on in the envelope of a call; returns the events that may be sent.
 
         Args:
-            start: the number of tokens before the grammar of the envelope.
             drops_rest: see `Parser.go_on`.
         """
         self._envelope = _Envelope(found, start, since=len(self.tokens), drops_rest=drops_rest)
@@ -256,11 +241,7 @@ class Transcript:
         return self._filter(events) if events else ()
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
-        """Ends the turn; returns the events that may be sent. A second call does nothing.
-
-        Args:
-            is_whole: the turn was not cut.
-        """
+        """Ends the turn; returns the events that may be sent. A second call does nothing."""
         if self._is_closed:
             return ()
         self._is_closed = True
@@ -335,7 +316,6 @@ class Transcript:
         return sent
 
     def _end_at_stop(self) -> None:
-        """Ends the turn if there is a stop text in the events that were sent."""
         stops = self.filters.stops
         if stops is not None and stops.found is not None:
             self._is_closed = True

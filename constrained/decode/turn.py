@@ -5,13 +5,12 @@ gets them over the network. Tokens are committed and written when they are taken
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
-from constrained.decode.grammar_spans import GrammarSpans
-from constrained.decode.request import Finish, Request
+from constrained.decode.request import DecodeInput, Finish, Generation, Request, Usage
 from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import INSERTED, TokenOrigin, Transcript
 from constrained.decode.turn_part import TurnParts
@@ -25,8 +24,72 @@ from constrained.errors import (
     make_overflow,
 )
 from constrained.limits.deadline import Clock, Stopwatch
+from constrained.mask.matcher import Matcher
 from grammars.turn import ContentDelta
 from grammars.turn_grammar.ir.completion import TooLong
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A part of a turn with a grammar of its own.
+
+    Args:
+        since: the number of tokens from which on it counts.
+    """
+
+    turn: DecodeInput
+    matcher: Matcher
+    start: int
+    since: int
+
+
+class GrammarSpans:
+    """The grammars of one turn, from which a matcher is made for any place in it.
+
+    It is not known in advance where a turn has to go back to. Instead of a fork for each token
+    there is one of the start of each grammar, which commits the remaining tokens again.
+    """
+
+    def __init__(self, turn: DecodeInput):
+        self._first = turn
+        self._spans: list[_Span] = []
+        if turn.matcher is not None:
+            self._spans.append(_Span(turn, turn.matcher.fork(), start=0, since=0))
+
+    @property
+    def turn(self) -> DecodeInput:
+        """The turn with the grammar that counts now."""
+        return self._spans[-1].turn if self._spans else self._first
+
+    def find(self, count: int) -> DecodeInput:
+        """Returns the turn with the grammar that counts after this many tokens."""
+        return self._list(count)[-1].turn
+
+    def replay(self, tokens: Sequence[int]) -> Matcher:
+        """Makes a matcher that has committed these first tokens of the turn."""
+        span = self._list(len(tokens))[-1]
+        matcher = span.matcher.fork()
+        for token in tokens[span.start :]:
+            matcher.commit(token)
+        return matcher
+
+    def cut(self, count: int) -> None:
+        """Forgets the grammars that count only after more than these tokens."""
+        self._spans = self._list(count)
+
+    def add(self, rest: DecodeInput, *, start: int, since: int) -> None:
+        """Adds the grammar of the rest of a turn.
+
+        Args:
+            since: the number of tokens from which on it counts.
+        """
+        assert rest.matcher is not None
+        self._spans.append(_Span(rest, rest.matcher, start=start, since=since))
+
+    def _list(self, count: int) -> list[_Span]:
+        spans = [span for span in self._spans if span.since <= count]
+        assert spans, "the turn has a grammar"
+        return spans
 
 
 class TurnInput(Protocol):
@@ -66,15 +129,10 @@ class RunningTurn:
     as a `TurnView`.
 
     Args:
-        input: passes the tokens on to the model.
-        request: the request for this turn.
-        vocabulary: of the model.
         context_length: of one sequence, in tokens.
         make_sampler: makes the sampler; returns None if another process samples the tokens.
-        clock: for the timings of the turn.
 
     Attributes:
-        stopwatch: the running stopwatch of the turn.
         grammars: those of the turn, from which a matcher is made for any place in it.
         room: the number of tokens that fit into the context after the prompt.
         limit: the maximum number of tokens of the turn.
@@ -228,7 +286,6 @@ class RunningTurn:
         is decoded.
 
         Args:
-            index: the number of the call, from 0.
             ran_out: the tokens ran out in the next call.
         """
         head, rest = self.transcript.cut_after_call(index)
@@ -332,3 +389,55 @@ def start_reserve(
         f"{shortest} in the shortest turn that this request allows)"
     )
     raise make_overflow(prompt + room, problem, prompt + shortest)
+
+
+def make_generation(turn: RunningTurn) -> Generation:
+    """Closes a turn that is over, and returns all of it."""
+    assert turn.finish is not None
+    turn.close(is_whole=turn.finish is Finish.STOP or turn.ended_at is not None)
+    if turn.react():  # to what was read in the last characters
+        turn.close(is_whole=True)
+    turn.send_progress()  # the last tokens may have had no events
+    transcript = turn.transcript
+    return Generation(
+        tokens=tuple(transcript.tokens),
+        text=transcript.data.decode("utf-8", "replace"),
+        events=tuple(transcript.events),
+        finish=turn.finish,
+        usage=_count_usage(turn),
+        ended_at=turn.ended_at,
+        stopped=transcript.stopped,
+        is_ended_by_text=transcript.is_over,
+        logprobs=tuple(transcript.logprobs),
+        timings=turn.stopwatch.read(),
+        trace=() if turn.trace is None else tuple(turn.trace.tokens),
+        **_collect_reports(turn),
+    )
+
+
+def make_cancelled(request: Request) -> Generation:
+    """Makes the result of a request that is cancelled before it has begun."""
+    usage = Usage(len(request.turn.prompt), 0, 0)
+    return Generation((), "", (), finish=Finish.CANCELLED, usage=usage)
+
+
+def _count_usage(turn: RunningTurn) -> Usage:
+    given = turn.request.turn.prefill.reasoning_tokens
+    return Usage(
+        prompt_tokens=len(turn.input.prompt),
+        completion_tokens=turn.generated,
+        forward_passes=turn.input.passes,
+        reasoning_tokens=max(0, turn.transcript.reasoning_tokens - given),
+        discarded_tokens=turn.discarded,
+        cached_tokens=turn.input.cached,
+        drafted_tokens=turn.input.drafted,
+        accepted_tokens=turn.input.accepted,
+    )
+
+
+def _collect_reports(turn: RunningTurn) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for report in turn.parts.report:
+        for field, values in report().items():
+            fields[field] = (*fields.get(field, ()), *values)
+    return fields

@@ -14,12 +14,10 @@ def rewind(turn: RunningTurn, count: int, *, then: Sequence[int] = ()) -> bool:
     """Cuts a turn that has a grammar to its first tokens.
 
     Args:
-        count: the number of tokens to keep.
         then: tokens that will be taken after them, and need an ending, too.
 
-    Returns:
-        False if too few tokens would be left for the turn, or the model cannot forget tokens. Then
-        nothing has changed.
+    Returns False if too few tokens would be left, or the model cannot forget tokens. Then nothing
+    has changed.
     """
     head = turn.transcript.cut(count)
     matcher = turn.grammars.replay(head.tokens)
@@ -54,15 +52,11 @@ def go_on(
     """Continues a turn with another grammar, in the envelope of a call.
 
     Args:
-        rest: the rest of the turn.
-        found: the call.
         start: the number of tokens before `rest`; the grammar takes those after them.
-        keep: the number of tokens to keep.
         then: those that come next, in place of the others.
 
-    Returns:
-        False if too few tokens are left for the call, or the model cannot forget tokens. Then
-        nothing has changed.
+    Returns False if too few tokens are left for the call, or the model cannot forget tokens. Then
+    nothing has changed.
     """
     assert rest.matcher is not None
     matcher = rest.matcher.fork()
@@ -91,7 +85,6 @@ def go_on(
 
 
 def _find_limit(turn: RunningTurn, count: int) -> int:
-    """Returns the maximum number of tokens if the turn is cut to its first `count` ones."""
     discarded = turn.discarded + turn.count - count
     return min(turn.request.options.max_tokens - discarded, turn.room)
 
@@ -101,7 +94,6 @@ def _make_reserve(turn: DecodeInput, limit: int) -> CompletionReserve | None:
 
 
 def _fits(reserve: CompletionReserve, progress: TurnProgress, limit: int) -> bool:
-    """Returns whether a turn can end within this many tokens."""
     shortest = reserve.start(progress)
     return shortest is None or shortest <= limit
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained.decode.drafts.decode_costs import DraftCosts
-from constrained.decode.drafts.speculation import Speculation
+from constrained.decode.drafts.prompt_lookup import Speculation
 from constrained.decode.kv.sequence_input import SequenceInput
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
 from constrained.decode.parts.table import DECODED, make_parts
@@ -45,19 +45,6 @@ class TurnDecoder:
 
     The schedule gets the next chunk (`next_chunk`), decodes it together with those of other turns
     (`note_decoded`), and passes the logits on (`advance`), until the turn has a `finish`.
-
-    Args:
-        sequences: of the engine.
-        match: the sequence, and how many tokens of the prompt it already has.
-        request: the request for this turn.
-        clock: in seconds; for the timings of the turn.
-
-    Attributes:
-        turn: what is decoded.
-        input: its tokens for the model.
-
-    Raises:
-        ContextError, RequestError: see `RunningTurn`.
     """
 
     def __init__(self, sequences: Sequences, match: PrefixMatch, request: Request, *, clock: Clock):
@@ -102,12 +89,7 @@ class TurnDecoder:
 
     def propose_draft(self, max_tokens: int, costs: DraftCosts) -> Sequence[int]:
         """Returns tokens that are likely to come next; none if a draft does not pay, or the model
-        cannot forget drafted tokens.
-
-        Args:
-            max_tokens: the maximum number of tokens of the draft.
-            costs: of verifying it.
-        """
+        cannot forget drafted tokens."""
         turn = self.turn
         # One more token is sampled after the draft.
         max_tokens = min(max_tokens, turn.limit - turn.count - 1)
@@ -239,11 +221,6 @@ class TurnDecoder:
         return self._openings.find(transcript.find_after_text())
 
     def _take_written(self) -> bool:
-        """Takes the tokens that an earlier process has generated; False if they end the turn.
-
-        Raises:
-            GrammarError: the grammar does not take them.
-        """
         return all(self.turn.take([token], WRITTEN) for token in self._options.written)
 
     def _follow(self) -> None:
@@ -263,7 +240,6 @@ class TurnDecoder:
             turn.finish = Finish.LENGTH
 
     def _find_forced(self) -> Sequence[int]:
-        """Returns the tokens that the grammar forces (fast-forward tokens)."""
         turn = self.turn
         if turn.matcher is None or not self._options.force or self._options.logprobs is not None:
             return ()

@@ -29,8 +29,6 @@ class TurnProgress:
     """The progress of a turn: all that is needed to find its shortest ending.
 
     Args:
-        matcher: has committed the tokens of the turn.
-        count: the number of tokens.
         text: the bytes of the turn, including those of an assistant prefix.
         rest: the bytes that have to come next (token healing).
     """
@@ -102,9 +100,6 @@ class TurnPart:
     """One rule of a turn, with the state that it needs. A subclass overrides the hooks it needs.
 
     Every hook may raise GrammarError, which ends the request: no rule is ever dropped silently.
-
-    Attributes:
-        name: the name of the part in traces.
     """
 
     name: ClassVar[str] = "rule"
@@ -151,9 +146,6 @@ class TurnParts:
 
     A turn calls most hooks for each token, and a part overrides only some of them. Those that do
     nothing are left out. The last part reacts first, since it is nearest to the caller.
-
-    Args:
-        parts: in the order in which they steer.
 
     Attributes:
         steering: the parts with a hook `steer`. All other attributes are named after their hook.

@@ -9,16 +9,7 @@ from constrained.errors import ContextError
 
 
 def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
-    """Checks the chunks of a decode.
-
-    Args:
-        engine: will decode them.
-        chunks: of several sequences.
-        lengths: the number of tokens of each sequence.
-
-    Raises:
-        ValueError, ContextError: see `Engine.decode`.
-    """
+    """Checks the chunks of a decode."""
     drafted = sum(chunk.drafted for chunk in chunks)
     limit = engine.max_drafted
     if drafted > limit:
@@ -51,11 +42,7 @@ def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]
 def count_passes(chunks: Sequence[Chunk]) -> int:
     """Returns the number of passes of the model that llama.cpp runs for a decode, if each sequence
     has a KV cache of its own: a pass has neighbouring sequences, and as many tokens of each
-    (`llama_batch_allocr::split_equal`).
-
-    Args:
-        chunks: of the decode, in ascending order of the sequences.
-    """
+    (`llama_batch_allocr::split_equal`)."""
     # A run of neighbours needs a pass for each size that a chunk has and no shorter one has parted
     # from the last chunk of this size.
     passes, last = 0, -1
@@ -77,7 +64,6 @@ def measure_decode(chunks: Sequence[Chunk], *, is_shared: bool = False) -> Decod
     """Returns the size of a decode.
 
     Args:
-        chunks: in ascending order of the sequences.
         is_shared: the sequences share the cells of the KV cache.
     """
     passes = 1 if is_shared and chunks else count_passes(chunks)
@@ -90,9 +76,7 @@ def fill_gaps(chunks: Sequence[Chunk], lengths: Sequence[int], context_length: i
     each sequence.
 
     Args:
-        chunks: of the decode, in ascending order of the sequences.
         lengths: the number of tokens of each sequence.
-        context_length: how many a sequence can have.
 
     Returns:
         Chunks of one token each, whose logits are not wanted. The token is any one: it has to be

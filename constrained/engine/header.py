@@ -32,7 +32,6 @@ class Header:
     """The contents of a model file except its weights.
 
     Args:
-        vocabulary: the tokens.
         bos_text: the text of the BOS token, `bos_token` in templates; "" if there is none.
         eos_text: the text of the EOS token, `eos_token` in templates; "" if there is none.
         metadata: all values except arrays, as text.
@@ -102,11 +101,7 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
 
 def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:
     """Returns the sampling that a file recommends, and notes about recommendations that are not
-    followed: unsupported ones, and values that are not valid.
-
-    Args:
-        metadata: of the file, as text.
-    """
+    followed: unsupported ones, and values that are not valid."""
     sampling = Sampling()
     notes: list[str] = []
     for key, text in sorted(metadata.items()):  # llama.cpp lists them in no order

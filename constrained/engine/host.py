@@ -67,12 +67,8 @@ def bound_heap() -> bool:
 
 @dataclass(frozen=True)
 class HeapSize:
-    """The bytes that the C library has allocated from the system.
-
-    Args:
-        used: bytes in use.
-        free: bytes that are free, but not returned to the system.
-    """
+    """The bytes that the C library has allocated from the system: in use, and free but not
+    returned."""
 
     used: int
     free: int

@@ -86,10 +86,7 @@ def measure_needs(
     less than estimated.
 
     Args:
-        model: the model of the context.
         options: the types of keys and values, and the size of a micro-batch.
-        memory: the free bytes; None: not known.
-        flash_attention: whether it is used.
     """
     heads = max(1, llama_cpp.llama_model_n_head(model))
     # The numbers are those of the first layer. If it has no attention (LFM2), it has no key heads.
@@ -138,11 +135,7 @@ def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:
     """Makes an error with the cause that llama.cpp has logged: the first line, which is the most
-    specific.
-
-    Args:
-        memory: the hint if memory was short.
-    """
+    specific."""
     first = errors[0] if errors else ""
     cause = re.sub(r"^(\w+: )?(error loading model: |failed to apply lora adapter: )?", "", first)
     message = f"{what}: {cause}" if cause else what
@@ -157,11 +150,7 @@ def _find_hint(cause: str, memory: str | None) -> str | None:
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """Reads the header of a GGUF file. Its vocabulary stays in memory until the process ends.
-
-    Raises:
-        ModelError: the file is missing, damaged or not supported.
-    """
+    """Reads the header of a GGUF file. Its vocabulary stays in memory until the process ends."""
     path = Path(path)
     check_gguf(path)
     probe_file(path)
@@ -241,11 +230,7 @@ def measure_adapters(adapters: Sequence[Lora]) -> int:
 
 def load_adapters(model: llama_cpp.llama_model_p, adapters: Sequence[Lora]) -> list[Any]:
     """Loads LoRA adapters. This has to be before a context is created, which reserves memory for
-    them. They are freed with the model.
-
-    Raises:
-        ModelError: a file is no adapter, or not for this model.
-    """
+    them. They are freed with the model."""
     loaded: list[Any] = []
     for path, _ in adapters:
         errors.clear()
@@ -275,12 +260,6 @@ def create_context(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
     """Creates a context. If memory is too short, all sequences share the cells of one.
-
-    Args:
-        model: the model of the context.
-        params: of llama.cpp; changed in place.
-        size: of the context.
-        sequences: the number of sequences.
 
     Returns:
         The context and its size; None if memory is too short for either.
@@ -318,15 +297,7 @@ def create_default_context(
 
 
 def try_file(path: str, *adapters: str) -> None:
-    """Loads a file, creates a small context, and decodes a token; runs in the child of `probe`.
-
-    Args:
-        path: of the model.
-        adapters: files of LoRA adapters, which are loaded and applied, too.
-
-    Raises:
-        ModelError: llama.cpp cannot load it, or only with much memory besides the mapped weights.
-    """
+    """Loads a file, creates a small context, and decodes a token; runs in the child of `probe`."""
     loras = [Lora(Path(adapter)) for adapter in adapters]
     with suppress(ImportError):
         limit_memory(PROBE_MEMORY + measure_adapters(loras), with_files=False)

@@ -44,8 +44,6 @@ class ContextNeeds:
 
     Args:
         trained: the context length that the model was trained on, in tokens.
-        sequences: the number of sequences.
-        weights: bytes of the model.
         cell: bytes of the keys and values of one token.
         graph: bytes that a batch needs for each token of the longest sequence.
         memory: the free bytes; None: not known.
@@ -87,7 +85,6 @@ def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
     Args:
         asked: the requested length of a sequence, in tokens; 0: the length that the model was
             trained on. None: the same, but at most `DEFAULT_CONTEXT_LENGTH`, and as memory allows.
-        needs: of the model.
     """
     if asked is None:
         return _choose_default(needs)
@@ -128,7 +125,6 @@ def spares_flash_attention(
     more tokens, after thousands, they take a fifth more.
 
     Args:
-        needs: of the context without flash attention.
         is_offloaded: a GPU computes some of the layers.
     """
     types = {options.cache_type_k, options.cache_type_v}
@@ -163,11 +159,7 @@ def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) 
 
 
 def model_params(options: EngineOptions) -> Any:
-    """Returns llama.cpp's parameters of a model.
-
-    Raises:
-        RequestError: `tensor_split` has more parts than llama.cpp can have devices.
-    """
+    """Returns llama.cpp's parameters of a model."""
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = options.gpu_layers
     params.split_mode = SPLIT_MODES[options.split_mode]

@@ -27,11 +27,7 @@ def state_size(context: llama_cpp.llama_context_p, sequence: int, flags: int = W
 
 
 def read_state(context: llama_cpp.llama_context_p, sequence: int, flags: int = WHOLE) -> bytes:
-    """Returns the state of a sequence, or with PART only its recurrent state.
-
-    Raises:
-        ModelError: llama.cpp failed.
-    """
+    """Returns the state of a sequence, or with PART only its recurrent state."""
     errors.clear()
     size = state_size(context, sequence, flags)
     room = np.empty(size, np.uint8)
@@ -85,9 +81,6 @@ def fingerprint(path: Path, params: Any, *more: object, adapters: Sequence[Lora]
         more: further values to hash.
         adapters: LoRA adapters that are applied; an engine without them has another hash than one
             whose adapters have the scale 0.
-
-    Raises:
-        ModelError: the file cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     settings: dict[str, int | float] = {}

@@ -133,11 +133,7 @@ def load(
 
 def borrow(llama: Any) -> "LlamaEngine":
     """Makes an engine of one sequence from a `llama_cpp.Llama`. Its context is emptied, and never
-    freed.
-
-    Raises:
-        ModelError: it is not such an object, it is closed, or it computes embeddings.
-    """
+    freed."""
     try:
         model, context = llama._model.model, llama._ctx.ctx
         params = llama.context_params
@@ -225,14 +221,8 @@ class ChainSampler:
     It has no grammar sampler: the mask is already applied to the logits that llama.cpp reads.
 
     Args:
-        sampling: the options of the request.
         sample_row: takes a chain and the index of a row of logits; samples a token.
         row: takes the index of a row; returns its logits.
-        n_vocab: the number of tokens of the vocabulary.
-        context_length: in tokens.
-
-    Raises:
-        RequestError: a bias is for a token that does not exist.
     """
 
     def __init__(

@@ -19,7 +19,6 @@ class ModelFacts:
         parameters: the number of weights.
         context_length: the context length that it was trained on, in tokens.
         embedding_length: the dimension of its embeddings.
-        bytes: the size of its files.
     """
 
     name: str = ""
@@ -39,9 +38,6 @@ def read_facts(path: Path) -> ModelFacts:
 
     Args:
         path: of the file; of a split one, the first part.
-
-    Raises:
-        ModelError: it cannot be read.
     """
     found = read_all_parts(path)
     weights = count_weights(found.tensors)

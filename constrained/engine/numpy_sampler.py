@@ -17,13 +17,7 @@ class RowSampler:
     """Samples the tokens of one reply from rows of logits; a `Sampler`.
 
     Args:
-        sampling: the options of the request.
         row: takes the index of a row; returns its logits.
-        n_vocab: the number of tokens of the vocabulary.
-        context_length: in tokens.
-
-    Raises:
-        RequestError: a bias is for a token that does not exist.
     """
 
     def __init__(
@@ -70,7 +64,6 @@ def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
 
     Args:
         logits: one for each token; those of forbidden tokens are -inf.
-        count: the requested number of tokens.
 
     Returns:
         The ids of the most likely tokens, in any order: at least `count`, with all that are as
@@ -100,7 +93,6 @@ def adjust_logits(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -
 
     Args:
         logits: one for each token; they are not changed.
-        sampling: the options of the request.
         last: the last tokens, which the penalties consider.
     """
     if not (sampling.biases or sampling.has_penalties):

@@ -310,7 +310,6 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _are_parts(value: Any) -> bool:
-    """Returns whether these are valid proportions of several GPUs."""
     if not isinstance(value, tuple):
         return False
     for part in value:

@@ -158,11 +158,7 @@ show_plain_types(Sampling)
 
 def read_sampling(options: Mapping[str, Any], default: Sampling) -> Sampling:
     """Returns the sampling of a call: its option `sampling`, or `default` with those fields that
-    are options themselves.
-
-    Raises:
-        RequestError: both are given, or a value is out of range.
-    """
+    are options themselves."""
     fields = {name: options[name] for name in SamplingOptions.__annotations__ if name in options}
     given = options.get("sampling")
     if given is None:
@@ -181,18 +177,13 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:
-    """Returns whether it is a finite number from `low` to `high`."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return low <= float(value) <= high and math.isfinite(value)
 
 
 def _read_biases(given: Any) -> Biases:
-    """Returns the biases as pairs of token id and bias, ordered by id.
-
-    Raises:
-        RequestError: they are no such pairs, have a token twice, or a bias out of range.
-    """
+    """Returns the biases as pairs of token id and bias, ordered by id."""
     try:
         items = given.items() if hasattr(given, "items") else given
         pairs = [(token, bias) for token, bias in items]

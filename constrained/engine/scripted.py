@@ -174,7 +174,6 @@ def scripted_logits(
     """Returns logits of a model that writes `script` and then ends its turn.
 
     Args:
-        vocabulary: of the engine.
         script: tokens, or text. Text is written with the longest tokens that the mask allows; the
             text of a special token is written as that token.
         start: the number of prompt tokens; None: the length of a sequence at the first call.

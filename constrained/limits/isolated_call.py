@@ -5,6 +5,7 @@ JSON. This limits resources and survives crashes, but it is not a sandbox: the f
 permissions of the user.
 """
 
+import contextvars
 import inspect
 import json
 import math
@@ -13,7 +14,8 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -22,7 +24,6 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from constrained.errors import RequestError
-from constrained.limits.async_results import finish
 from constrained.limits.process_limits import MIB, limit_memory
 
 PATIENCE = 5.0  # seconds that a killed process has to end
@@ -33,6 +34,42 @@ _BEGUN = b""
 _MAIN_AGAIN = "__mp_main__"
 """The name under which `multiprocessing` imports the main program in another process."""
 _GUARD = 'Put what the program does below `if __name__ == "__main__":`'
+
+
+def as_awaitable(result: Any) -> Any:
+    """Returns a coroutine that collects the items of an async generator in a list, since pydantic
+    does not serialise generators. Returns other values unchanged."""
+    if not isinstance(result, AsyncIterator):
+        return result
+
+    async def collect() -> list[Any]:
+        return [item async for item in result]
+
+    return collect()
+
+
+def finish(result: Any) -> Any:
+    """Returns the result of a function. A coroutine or an async generator is run to its end in a
+    new event loop."""
+    result = as_awaitable(result)
+    if inspect.isawaitable(result):
+        return _wait(result)
+    return result
+
+
+def _wait(result: Awaitable[Any]) -> Any:
+    import asyncio  # here, as most processes of isolated calls do not need it
+
+    async def wait() -> Any:
+        return await result
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    # For example in a notebook: the event loop of this thread is running this code.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, asyncio.run, wait()).result()
 
 
 @dataclass(frozen=True)
@@ -59,11 +96,7 @@ class Isolation:
 
 
 class IsolatedError(Exception):
-    """An isolated function raised an error, or was killed.
-
-    Args:
-        text: the type and the message of the error.
-    """
+    """An isolated function raised an error, or was killed."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -113,12 +146,7 @@ def _is_main_run_again() -> bool:
 
 
 class IsolatedCall:
-    """A call in a separate process, which starts at once.
-
-    Args:
-        bound: the function with its arguments.
-        isolation: its limits.
-    """
+    """A call in a separate process, which starts at once."""
 
     def __init__(self, bound: Callable[[], Any], isolation: Isolation):
         self._isolation = isolation
@@ -159,7 +187,6 @@ class IsolatedCall:
         """Waits for the next message.
 
         Raises:
-            EOFError: the process has ended without it.
             IsolatedError: it has not come by the deadline.
         """
         if not self._answers.poll(max(0.0, deadline - time.monotonic())):
@@ -216,11 +243,6 @@ def _explain_memory(isolation: Isolation) -> str:
 
 
 def _limit(isolation: Isolation) -> None:
-    """Sets the limits of this process.
-
-    Raises:
-        RuntimeError: the system cannot limit memory.
-    """
     if isolation.memory is None:
         return
     try:

@@ -46,7 +46,6 @@ class ProcessLimitError(Exception):
     """A question took more than it may, or ended the process.
 
     Args:
-        reason: what it took.
         is_late: it was time.
     """
 
@@ -162,7 +161,6 @@ class _Process:
                     os.setpriority(os.PRIO_PROCESS, self._process.pid, YIELDING)
 
     def close(self) -> None:
-        """Ends the process."""
         self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
@@ -207,7 +205,6 @@ class KeptProcesses:
         Raises:
             ProcessLimitError: it takes more than it may.
             NoProcessError: there can be no other process.
-            TypeError, ValueError: the question is no JSON data.
             Exception: what `check_wanted` raises, while it waits.
         """
         process = self._take()
@@ -254,7 +251,6 @@ class KeptProcesses:
             self._changed.notify_all()
 
     def _watch(self) -> None:
-        """Checks all questions now and then."""
         while True:
             with self._changed:
                 while not self._busy:

@@ -109,7 +109,6 @@ def describe_token(token: int, text: bytes, scores: TokenScores | None, count: i
 
     Args:
         scores: the log probabilities at its position; None: the model was not evaluated there.
-        count: the number of most likely tokens to include.
     """
     if scores is None:
         return TokenDrawn(token, text)

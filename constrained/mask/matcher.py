@@ -189,11 +189,7 @@ class Matcher:
         return bool(self._bits()[token // 8] >> token % 8 & 1)
 
     def commit(self, token: int) -> None:
-        """Consumes a token. End tokens are allowed if the turn may end here.
-
-        Raises:
-            GrammarError: the token is not allowed here.
-        """
+        """Consumes a token. End tokens are allowed if the turn may end here."""
         if not 0 <= token < self._n_vocab or (self.ends(token) and not self.is_complete):
             self._fail(f"token {token} is not allowed here")
         self._packed = None
@@ -298,12 +294,7 @@ class Matcher:
 
 
 def explain_failure(said: str, what: str) -> GrammarError:
-    """Returns the error for what llguidance says; with a hint if the grammar is too costly.
-
-    Args:
-        said: its words.
-        what: what has failed, for the message.
-    """
+    """Returns the error for what llguidance says; with a hint if the grammar is too costly."""
     # Only the first line: the others contain the grammar, and with it the user's data.
     cause = said.strip().partition("\n")[0]
     if _LIMIT_MET.search(cause):
@@ -314,7 +305,6 @@ def explain_failure(said: str, what: str) -> GrammarError:
 
 
 def _find_only(packed: np.ndarray) -> int | None:
-    """Returns the only token that a packed mask allows; None if it allows several."""
     if np.count_nonzero(packed) != 1:
         return None
     at = int(packed.argmax())

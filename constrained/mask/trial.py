@@ -44,11 +44,7 @@ def try_grammar(lark: str, vocabulary: Vocabulary, markers: Collection[int]) -> 
 
 
 def read_gbnf(grammar: str) -> str:
-    """Converts a grammar of llama.cpp (GBNF) to llguidance's Lark dialect.
-
-    Raises:
-        TrialError: it is not valid, or takes more time or memory than it may.
-    """
+    """Converts a grammar of llama.cpp (GBNF) to llguidance's Lark dialect."""
     # In another process, since the time grows with the square of the number of rules.
     converted = _ask({"gbnf": grammar})
     if "error" in converted:

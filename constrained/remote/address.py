@@ -23,12 +23,7 @@ DEFAULT_PORTS = {EngineKind.LLAMA_SERVER: 8080, EngineKind.VLLM: 8000, EngineKin
 
 @dataclass(frozen=True)
 class Address:
-    """The address of an engine.
-
-    Args:
-        kind: of the engine.
-        url: of its HTTP server, without a slash at the end.
-    """
+    """The address of an engine; `url` has no slash at its end."""
 
     kind: EngineKind
     url: str
@@ -44,11 +39,7 @@ def is_address(source: object) -> bool:
 
 def read_address(text: str) -> Address:
     """Reads an address. `+https` after the name of the engine selects TLS; a path in the address is
-    a prefix of the engine's own paths.
-
-    Raises:
-        RequestError: the text is not an address.
-    """
+    a prefix of the engine's own paths."""
     scheme, _, rest = text.partition("://")
     name = scheme.removesuffix(SECURE)
     if name not in list(EngineKind):

@@ -9,11 +9,7 @@ T = TypeVar("T")
 
 
 class EventLoopThread:
-    """An event loop in a separate thread.
-
-    Args:
-        name: of the thread.
-    """
+    """An event loop in a separate thread."""
 
     def __init__(self, name: str):
         self._loop = asyncio.new_event_loop()
@@ -57,7 +53,6 @@ class EventLoopThread:
 
 
 async def _end_tasks() -> None:
-    """Cancels the unfinished tasks."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -71,8 +71,6 @@ class Handshake:
     """The checks of an engine before its first use.
 
     Args:
-        sampler: of the engine, with the local vocabulary.
-        tokenizer: of the engine.
         grammar_hint: what the engine needs to enforce grammars, for errors.
         spells_exactly: its tokenizer joins tokens byte by byte: then all are compared. A tokenizer
             of Hugging Face may change white space between tokens: then a sample is compared.
@@ -107,11 +105,7 @@ class Handshake:
         await self._try_grammar(vocabulary)
 
     async def read_weights(self) -> Weights:
-        """Reads the evidence of its weights: samples one token without a grammar.
-
-        Raises:
-            RemoteError: the engine cannot be reached.
-        """
+        """Reads the evidence of its weights: samples one token without a grammar."""
         free = Sampling(temperature=1, top_k=0, top_p=1, min_p=0)
         request = self._write_request(None, 1, free)
         likely: Mapping[int, float] = {}

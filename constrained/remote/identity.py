@@ -44,12 +44,7 @@ Facts = TypeVar("Facts", bound=EngineFacts)
 
 @dataclass(frozen=True)
 class Identity(Generic[Facts]):
-    """The known properties of an engine.
-
-    Args:
-        facts: those that it reports.
-        spelling: the texts of some of its tokens.
-    """
+    """The known properties of an engine."""
 
     facts: Facts
     spelling: str
@@ -60,8 +55,6 @@ class EngineIdentity(Generic[Facts]):
 
     Args:
         handshake: the checks at the start, which are repeated after an outage.
-        read_facts: asks the engine for its properties; raises RemoteError.
-        clock: returns seconds.
     """
 
     def __init__(
@@ -84,11 +77,7 @@ class EngineIdentity(Generic[Facts]):
 
     async def confirm(self) -> None:
         """Checks that it is the same engine, and that it enforces grammars; the first call notes
-        its identity.
-
-        Raises:
-            RemoteError: it is another engine, or cannot be used.
-        """
+        its identity."""
         async with self._lock:  # one request asks, the others wait for its result
             is_recent = self._clock() - self._answered_at < PAUSE
             if is_recent and not self._was_away and not self._has_failed:
@@ -121,11 +110,7 @@ class EngineIdentity(Generic[Facts]):
     def _know_weights(self, found: Weights) -> None:
         """Compares the weights. Changed weights are accepted if the engine itself reports the
         change: then it was intended, and the engine has dropped its caches. A version that is
-        reported for the first time, or no longer, does not count as such a report.
-
-        Raises:
-            RemoteError: the weights have changed without a report.
-        """
+        reported for the first time, or no longer, does not count as such a report."""
         known = self._weights or found
         before, now = known.version.weights, found.version.weights
         are_named_others = None not in (before, now) and before != now
@@ -145,11 +130,7 @@ class EngineIdentity(Generic[Facts]):
         return RemoteError(message, hint=HINT)
 
     def note_answer(self, version: EngineVersion) -> None:
-        """Notes that it has completed a reply.
-
-        Args:
-            version: the build and the weights that have written it.
-        """
+        """Notes that it has completed a reply."""
         self._answered_at = self._clock()
         if self._weights is None or self._was_away:
             return

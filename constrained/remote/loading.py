@@ -10,10 +10,10 @@ from typing import Any
 
 from constrained.engine.header import TEMPLATE, Header, find_templates
 from constrained.engine.llama_files import read_header
-from constrained.engine.model_files.sources import find_source
 from constrained.errors import RequestError
 from constrained.limits.deadline import check_timeout
 from constrained.model.construction import ModelT, make_model, read_format
+from constrained.model_files.sources import find_source
 from constrained.remote.address import Address, EngineKind, read_address
 from constrained.remote.engines import llama_server, sglang, vllm
 from constrained.remote.engines.http_client import STALL_SECONDS, HttpClient
@@ -32,14 +32,7 @@ TOKENIZER_HINT = "Name a GGUF file of the model that it runs, with or without we
 
 @dataclass(frozen=True)
 class Connected:
-    """A remote engine that has passed the checks.
-
-    Args:
-        sampler: requests tokens from the engine.
-        header: the vocabulary and chat templates of its model.
-        name: the name of its model.
-        identity: recognises the engine later.
-    """
+    """A remote engine that has passed the checks."""
 
     sampler: TokenSampler
     header: Header
@@ -180,7 +173,6 @@ def _read_tokenizer(address: Address, path: str | os.PathLike[str] | None) -> tu
 
 
 def _with_templates(header: Header, templates: Mapping[str, str]) -> Header:
-    """Returns the header with its chat templates replaced by these."""
     metadata = {key: text for key, text in header.metadata.items() if TEMPLATE not in key}
     for name, text in templates.items():
         metadata[f"{TEMPLATE}.{name}" if name else TEMPLATE] = text

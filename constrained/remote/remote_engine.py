@@ -26,7 +26,6 @@ class RemoteEngine:
     """A `ModelEngine` whose tokens are sampled elsewhere. Also a context manager.
 
     Args:
-        sampler: of the engine, after the handshake.
         loop: where the sampler runs; it is closed with the engine.
         identity: recognises the engine after a restart; None: it cannot change.
     """

@@ -12,11 +12,10 @@ from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
-from constrained.decode.schedule.home_process import HomeProcess
-from constrained.decode.turn_result import make_cancelled
+from constrained.decode.schedule.workers import HomeProcess
+from constrained.decode.turn import make_cancelled
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.limits.deadline import Clock, Deadline
-from constrained.remote.circuit_breaker import CircuitBreaker
 from constrained.remote.event_loop import EventLoopThread
 from constrained.remote.identity import EngineIdentity
 from constrained.remote.remote_turn import RemoteTurn
@@ -34,13 +33,48 @@ MAX_WAIT_SECONDS = 10.0
 """Seconds. If an engine asks for a longer wait, the client gets the error."""
 
 
+FAILURES = 5  # in succession
+PAUSE = 10.0  # seconds
+
+
+class CircuitBreaker:
+    """Counts outages of one engine. While the circuit is open, requests fail at once; after the
+    pause, one request tries the engine again."""
+
+    def __init__(self, engine: str, clock: Clock):
+        self._engine = engine
+        self._clock = clock
+        self._failures = 0
+        self._tried_at = 0.0  # the time of the next try
+
+    def check(self) -> None:
+        """Raises RemoteError if the circuit is open; otherwise, the request may try the engine."""
+        if self._failures < FAILURES:
+            return
+        now = self._clock()
+        if now < self._tried_at:
+            rest = self._tried_at - now
+            message = f"{self._engine} failed {self._failures} times in a row"
+            hint = f"It is tried again in {rest:.0f} s"
+            raise RemoteError(message, hint=hint, retry_after=rest)
+        self._tried_at = now + PAUSE  # other requests wait for the result of this try
+
+    def note_success(self) -> None:
+        """Notes that the engine has answered."""
+        self._failures = 0
+
+    def note_failure(self, error: Exception) -> None:
+        """Notes that a request has failed; only outages count."""
+        if isinstance(error, RemoteError) and error.is_outage:
+            self._failures += 1
+            self._tried_at = self._clock() + PAUSE
+
+
 @dataclass(eq=False)
 class RemoteSeat:
     """An admitted request.
 
     Args:
-        seat: of the request.
-        task: executes it.
         turn: its turn so far; None: it has not started.
         fault: the reason of its cancellation; None: the client has left.
     """
@@ -61,11 +95,7 @@ class RemoteRunner:
     """A `TurnRunner` at a remote engine.
 
     Args:
-        sampler: of the engine.
-        loop: the event loop in which it runs.
         identity: recognises the engine after a restart; None: it cannot change.
-        clock: for deadlines and timings.
-        max_waiting: the maximum number of waiting requests.
     """
 
     def __init__(
@@ -129,7 +159,6 @@ class RemoteRunner:
                 self._idle.set()
 
     def _write(self, request: Request) -> SampleRequest:
-        """Converts the request to one for the sampler."""
         grammar = None
         if request.turn.grammar is not None:
             grammar = request.turn.grammar.lark
@@ -290,11 +319,7 @@ def _read_version(sampled: Sampled) -> EngineVersion:
 
 
 def check_request(request: Request, engine: str) -> None:
-    """Refuses options that need the engine's logits.
-
-    Raises:
-        RequestError: names the option.
-    """
+    """Refuses options that need the engine's logits."""
     turn, options = request.turn, request.options
     is_free = turn.matcher is None
     refused = (

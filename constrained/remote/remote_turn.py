@@ -11,8 +11,7 @@ from constrained.decode.endless.values import EndlessValues
 from constrained.decode.parts.table import SAMPLED_ELSEWHERE, make_parts
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
-from constrained.decode.turn import RunningTurn
-from constrained.decode.turn_result import make_generation
+from constrained.decode.turn import RunningTurn, make_generation
 from constrained.engine.vocabulary.vocabulary import ends_inside
 from constrained.errors import RemoteError
 from constrained.limits.deadline import Clock
@@ -36,7 +35,6 @@ class RemoteInput:
     """The token input of a turn whose tokens another process samples.
 
     Attributes:
-        prompt: token ids.
         cached: the number of prompt tokens that the engine reports as cached.
         unread: the number of prompt tokens that it has not read: all, until the first token comes.
     """
@@ -59,16 +57,7 @@ class RemoteInput:
 
 
 class RemoteTurn:
-    """One turn at a sampler.
-
-    Args:
-        sampler: samples its tokens.
-        request: for this turn.
-        clock: for its timings.
-
-    Raises:
-        ContextError, RequestError: see `RunningTurn`.
-    """
+    """One turn at a sampler."""
 
     def __init__(self, sampler: TokenSampler, request: Request, *, clock: Clock):
         self.input = RemoteInput(request.turn.prompt)
@@ -131,11 +120,7 @@ class RemoteTurn:
         return replace(request, prompt=[*request.prompt, *tokens], max_tokens=self._room)
 
     def take(self, sampled: Sampled) -> None:
-        """Takes a token, or the end.
-
-        Raises:
-            RemoteError: the grammar does not allow it here.
-        """
+        """Takes a token, or the end."""
         match sampled:
             case SampleStart():
                 self._note_cached(sampled.cached)

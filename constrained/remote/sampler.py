@@ -51,7 +51,6 @@ class SamplerLimits:
     Args:
         context_length: the maximum number of tokens of prompt and reply together.
         sequences: how many requests it works on at a time; further ones wait here.
-        lacks: the abilities that it lacks.
     """
 
     context_length: int
@@ -64,14 +63,9 @@ class SampleRequest:
     """A request to a sampler.
 
     Args:
-        name: of the request; aborts refer to it.
-        prompt: token ids.
         grammar: of the reply, in llguidance's Lark dialect; None: no grammar.
-        max_tokens: the maximum number of tokens.
-        sampling: how tokens are sampled.
         logprobs: report the probability of each token, and this number of the likeliest; None:
             neither.
-        ignore_eos: sample no end token.
         cache_salt: requests with the same salt share the prompt cache; None: nothing is shared.
     """
 
@@ -87,11 +81,7 @@ class SampleRequest:
 
 @dataclass(frozen=True)
 class SampleStart:
-    """The sampler has begun, if it reports that.
-
-    Args:
-        cached: the number of prompt tokens from the cache.
-    """
+    """The sampler has begun, if it reports that."""
 
     cached: int
 
@@ -101,7 +91,6 @@ class SampledToken:
     """A token, as the sampler reports it.
 
     Args:
-        token: its id.
         logprob: the logarithm of the model's probability; None: not reported.
         top: the most likely tokens in its place, with their logarithms.
     """
@@ -136,11 +125,9 @@ class SampleEnd:
     """The end of a stream, as the sampler reports it. A stream without one was cut.
 
     Args:
-        reason: why it has ended.
         count: the number of sent tokens, with end tokens; None: not reported.
         cached: the number of prompt tokens from the cache; None: not reported.
         sampled: the number of sampled tokens; None: the number of sent tokens.
-        version: the model and version that have written the reply.
     """
 
     reason: EndReason

@@ -9,9 +9,9 @@ from math import inf
 
 from constrained.cli import options as shared
 from constrained.cli.declared import add_option
-from constrained.engine.model_files.sources import HUB
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
+from constrained.model_files.sources import HUB
 from constrained.remote.address import is_address
 from server.commands.model_files import OfferedModel, find_file, find_offers, name_first
 from server.commands.serve import complete_options

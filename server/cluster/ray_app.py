@@ -31,8 +31,8 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from constrained.cli import options as shared
-from constrained.engine.model_files import embedded
 from constrained.errors import BusyError
+from constrained.model_files import embedded
 from server.app import make_app
 from server.cluster import autoscaling
 from server.cluster.cluster_options import ClusterModel, ClusterOptions, read_words

@@ -20,10 +20,10 @@ from constrained.cli import request
 from constrained.cli.configuration import ParsedCommand, find_option
 from constrained.cli.declared import complete
 from constrained.cli.terminal.input import read_text
-from constrained.engine.model_files.local_models import find_models, measure_files, name_model
-from constrained.engine.model_files.sources import HUB, find_source
 from constrained.engine.sampling import Sampling
 from constrained.errors import ModelError, RequestError
+from constrained.model_files.local_models import find_models, measure_files, name_model
+from constrained.model_files.sources import HUB, find_source
 from constrained.remote.address import is_address, read_address
 from server.models.source import ModelSource
 

@@ -18,10 +18,10 @@ from constrained.cli.terminal.exit_codes import ExitCode, find_code
 from constrained.cli.terminal.output import print_error
 from constrained.engine.gguf.contents import ModelPurpose, read_purpose
 from constrained.engine.host import available_memory, bound_heap, keep_returning
-from constrained.engine.model_files import embedded
-from constrained.engine.model_files.known_models import list_known
-from constrained.engine.model_files.local_models import PACKAGE, LocalModel, measure_files
 from constrained.model.loaded_model import LoadedModel
+from constrained.model_files import embedded
+from constrained.model_files.local_models import PACKAGE, LocalModel, measure_files
+from constrained.model_files.sources import list_known
 from constrained.remote.address import is_address
 from grammars.limits.byte_cache import MIB, bound_caches
 from server.app import make_app

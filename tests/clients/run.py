@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.processes.served import serve
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from constrained.remote.address import EngineKind
 from tests.llama_server import run_llama_server
 from tests.vllm.hugging_face import write_hugging_face

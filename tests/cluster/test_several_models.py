@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from tests.cluster.running_cluster import run_cluster
 
 pytestmark = pytest.mark.cluster

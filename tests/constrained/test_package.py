@@ -44,7 +44,8 @@ def test_the_package_is_light():
 
 
 def test_public_names():
-    from constrained import FunctionTool, Model, Sampling, from_llama, load, loading, tool
+    from constrained import FunctionTool, Model, Sampling, from_llama, load, tool
+    from constrained.agent import loading
 
     assert (load, from_llama) == (loading.load, loading.from_llama)
     assert constrained.Model is Model
@@ -152,8 +153,8 @@ def test_generate_is_typed_alike_with_asyncio():
 
 def test_documented_paths():
     """What README, changelog and examples have named is found where they say."""
-    from constrained.engine.model_files import embedded
     from constrained.model.reply import Reply
+    from constrained.model_files import embedded
     from constrained.prompt.job import Job
     from constrained.prompt.tools import read_tools
     from grammars.infer import infer

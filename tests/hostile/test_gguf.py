@@ -9,8 +9,8 @@ import pytest
 from constrained.engine import probe
 from constrained.engine.gguf.contents import read_sound_contents
 from constrained.engine.llamacpp import load
-from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
+from constrained.model_files import embedded
 from tests.hostile.attacked import run_attack
 
 DEMO = Path(embedded.PATH).read_bytes()

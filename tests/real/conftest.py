@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from constrained import Model, load
-from constrained.engine.model_files.packaged import find_packaged
 from constrained.errors import ModelError
+from constrained.model_files.packaged import find_packaged
 from tests.real.asks import CONTEXT
 from tests.server.running_server import running
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from constrained import Model, Sampling
-from constrained.engine.model_files.packaged import find_packaged
+from constrained.model_files.packaged import find_packaged
 from constrained.prompt.job import Job
 from tests.llama_c_api import Model as Reference
 from tests.llama_c_api import loaded

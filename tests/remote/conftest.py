@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.llama_server import run_llama_server
 from tests.templates import HERMES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.templates import HERMES
 from tests.vllm.hugging_face import write_hugging_face

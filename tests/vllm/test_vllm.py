@@ -16,9 +16,9 @@ from constrained import load
 from constrained.agent.model import Model
 from constrained.engine.llama_files import read_header
 from constrained.engine.llamacpp import load as load_engine
-from constrained.engine.model_files import embedded
 from constrained.engine.sampling import Sampling
 from constrained.errors import DeadlineError, RemoteError
+from constrained.model_files import embedded
 from constrained.remote.address import EngineKind
 from server.settings import Settings
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy

@@ -148,8 +148,8 @@ def read_template(
 ) -> "tuple[ChatTemplate, frozenset[str] | None]":
     """Reads a template, that of a GGUF file or of a model by name, or that in a
     `tokenizer_config.json`; returns it with the texts of special tokens, if they are known."""
-    from constrained.engine.model_files.known_models import find_known
     from constrained.inspect.doctor.subject import read_subject
+    from constrained.model_files.sources import find_known
     from constrained.prompt.template.chat_template import ChatTemplate
 
     if path != "-" and not Path(path).exists() and (known := find_known(path)):

@@ -16,9 +16,9 @@ from constrained.cli.terminal.output import (
 )
 from constrained.engine.gguf.contents import ModelPurpose, read_all_parts
 from constrained.engine.gguf.weights import find_false_claim, measure_bits
-from constrained.engine.model_files.known_models import list_known
-from constrained.engine.model_files.local_models import LocalModel
 from constrained.errors import ModelError
+from constrained.model_files.local_models import LocalModel
+from constrained.model_files.sources import list_known
 
 DAY = 24 * 60 * 60  # seconds
 
@@ -102,7 +102,7 @@ def _show_use(used: float | None) -> str | None:
 
 
 def _pull(options: argparse.Namespace) -> int:
-    from constrained.engine.model_files.hub import fetch
+    from constrained.model_files.hub import fetch
 
     with show_progress("downloading") as progress:
         path = str(fetch(options.spec, token=options.hf_token, progress=progress))
@@ -114,7 +114,7 @@ def _pull(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from constrained.engine.model_files.hub_cache import remove_cached
+    from constrained.model_files.hub_cache import remove_cached
 
     model = remove_cached(options.spec)
     if options.json:

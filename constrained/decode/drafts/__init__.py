@@ -1,5 +1,4 @@
 """Speculative decoding: tokens that are likely to come next are verified together in one decode.
 
-Start with `speculation`; `prompt_lookup` finds drafts, `draft_budget` compares what they cost and
-save.
+Start with `prompt_lookup`, which finds drafts; `decode_costs` compares what they cost and save.
 """

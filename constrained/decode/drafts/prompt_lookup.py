@@ -9,10 +9,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate, takewhile
 
-from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
-from constrained.decode.drafts.draft_budget import DraftBudget
+from constrained.decode.drafts.decode_costs import ALONE, DraftBudget, DraftCosts
+from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.errors import ModelError
+from constrained.errors import GrammarError, ModelError
 from constrained.mask.matcher import Matcher
 
 FEWEST_BYTES = 4  # of a repeated text; shorter ones are found everywhere
@@ -27,10 +27,6 @@ class PromptLookup:
 
     Bytes are compared, not tokens: the same word is other tokens after a quotation mark than after
     a space.
-
-    Args:
-        prompt: token ids.
-        vocabulary: of the model.
     """
 
     def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
@@ -160,14 +156,7 @@ def _is_letter(byte: bytes | bytearray) -> bool:
 def extend_draft(
     matcher: Matcher, copied: Sequence[int], *, max_tokens: int, vocabulary: Vocabulary
 ) -> list[int]:
-    """Returns the copied tokens that the grammar allows, and the tokens that it forces after them.
-
-    Args:
-        matcher: of the turn; it is not changed.
-        copied: tokens that are likely to come next; may be empty.
-        max_tokens: the maximum number of tokens of the draft.
-        vocabulary: of the matcher.
-    """
+    """Returns the copied tokens that the grammar allows, and those that it forces after them."""
     tokens: Sequence[int] = ()
     if copied:
         tokens = copied[: matcher.count_accepted(copied)]
@@ -198,3 +187,51 @@ def spell_text(text: bytes, vocabulary: Vocabulary) -> list[int]:
         return vocabulary.encode(text.decode())
     except (UnicodeDecodeError, ModelError):  # ModelError: no token for a byte
         return []
+
+
+class Speculation(TurnPart):
+    """Speculative decoding of one turn, with drafts by prompt lookup.
+
+    A draft is decoded together with the last certain token. Then the sampler samples token by
+    token, and the drafted tokens are accepted as long as they are the sampled ones. Decoding
+    several tokens takes little more time than one; the budgets limit what rejected drafts may cost.
+    """
+
+    name = "speculation"
+
+    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
+        self._lookup: PromptLookup | None = PromptLookup(prompt, vocabulary)
+        self._costs = ALONE  # of the last draft
+        self._drafted = 0  # tokens of the last draft
+        self._saved = 0.0  # decodes that the last draft has saved
+
+    def propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> Sequence[int]:
+        """Returns a draft; it is empty if none pays."""
+        self._costs = costs
+        if self._lookup is None:
+            return ()
+        try:
+            return self._lookup.propose(matcher, max_tokens, costs)
+        except GrammarError:  # a fork has failed; if the matcher has, its next use raises, too
+            self._lookup = None
+            return ()
+
+    def begin(self, drafted: int) -> None:
+        """Notes that a draft of some tokens was decoded; the turn has not taken any of them yet."""
+        self._drafted, self._saved = drafted, 0.0
+
+    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
+        if self._lookup is not None:
+            self._lookup.note(token, is_forced=is_forced)
+        if is_computed:
+            # Without the draft, a forced token would only have made the next decode longer.
+            self._saved += self._costs.token if is_forced else 1.0
+
+    def charge(self) -> None:
+        """Charges the last draft to its budget, after the turn has taken its tokens."""
+        if self._lookup is not None:
+            self._lookup.charge(self._costs.find(self._drafted), self._saved)
+
+    def rewind(self, count: int) -> None:
+        if self._lookup is not None:
+            self._lookup.cut(count)

@@ -1,5 +1,2 @@
-"""What ends text that repeats itself: `values` of calls and answers, after which the turn goes on;
-`content`, which ends the turn. `loops` finds the repetition.
-
-Start with `values`.
-"""
+"""What ends values of calls and answers that repeat themselves, after which the turn goes on; for
+content, see `parts.ends`."""

@@ -21,6 +21,7 @@ Three kinds of loops need more:
 Repetition that brings the end of the turn nearer, such as items that a list needs, is not a loop.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,6 @@ from typing import Protocol
 
 import numpy as np
 
-from constrained.decode.endless.loops import FEWEST_TOKENS, Loop, LoopFinder
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.schema.json_values import Json
@@ -36,7 +36,58 @@ from grammars.turn_grammar.ir.completion import TooLong
 
 EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound
 MAX_FUTILE_LOOPS = 2  # loops after which the rest was not shorter
+LONGEST_PERIOD = 64  # tokens
+FEWEST_PERIODS = 3
+FEWEST_TOKENS = 16  # of a loop, however few are left
 LAST_TOKENS = 4 * FEWEST_TOKENS  # besides the rest; with fewer, a turn that had loops ends
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The repetition at the end of a text."""
+
+    period: int
+    length: int
+
+
+class LoopFinder:
+    """Finds the repetition at the end of a growing text, for all periods up to the longest.
+
+    The cost of a token is the number of equal tokens within the longest period.
+    """
+
+    def __init__(self, longest: int = LONGEST_PERIOD):
+        self._longest = longest
+        self._size = 0  # of the text, in tokens
+        self._places: dict[int, deque[int]] = {}  # of each token, the last ones
+        # By period, the longest first: how many of the last tokens equal those one period earlier.
+        self._repeated: dict[int, int] = {}
+
+    def add(self, token: int) -> None:
+        """Adds a token to the text."""
+        places = self._places.setdefault(token, deque())
+        while places and self._size - places[0] > self._longest:
+            places.popleft()
+        repeated: dict[int, int] = {}
+        for place in places:
+            period = self._size - place
+            repeated[period] = self._repeated.get(period, 0) + 1
+        self._repeated = repeated
+        places.append(self._size)
+        self._size += 1
+
+    def find(self, fewest: int) -> Loop | None:
+        """The loop with the shortest period; None: there is none."""
+        for period, repeated in reversed(self._repeated.items()):
+            length = period + repeated
+            if length >= fewest and length >= FEWEST_PERIODS * period:
+                return Loop(period, length)
+        return None
+
+    def measure(self, loop: Loop) -> int:
+        """The current length of the loop, in tokens; 0: the text has left it."""
+        length = self._repeated.get(loop.period, 0) + loop.period
+        return length if length >= loop.length else 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +125,6 @@ class _Plan:
     """A plan to leave a loop.
 
     Args:
-        loop: as it was when the plan was made.
         growth: how many characters one period adds to the shortest ending.
         at: where to leave it: the number of tokens of the turn before that point.
     """
@@ -91,10 +141,8 @@ class _Departure:
     Args:
         loop: the loop.
         text: the bytes to write; b"": the turn ends.
-        ended: the note for the reply, once they are written.
         size: the size of the turn after these bytes, in bytes.
         left: the length of the shortest ending after these bytes, in characters.
-        written: the bytes that are written so far.
         is_needed: the model would have written something else.
     """
 
@@ -121,9 +169,6 @@ class EndlessValues(TurnPart):
     of it.
 
     Args:
-        endings: makes an object that finds the endings of texts of the turn.
-        vocabulary: of the model.
-        max_tokens: the maximum number of tokens of a loop.
         has_answer: the content of the turn is a typed answer.
     """
 
@@ -214,14 +259,12 @@ class EndlessValues(TurnPart):
             self._departure = None
 
     def _close(self, departure: _Departure) -> None:
-        """Notes that a loop was left."""
         self._departure = None
         self._departed.append(departure)
         if departure.is_needed:
             self._ended.append(departure.ended)
 
     def _look(self, turn: TurnView) -> None:
-        """Checks whether the turn is in a loop that has to be left."""
         if self._awaited is not None:
             if self._seen < self._patience and self._finder.measure(self._awaited):
                 return
@@ -235,7 +278,6 @@ class EndlessValues(TurnPart):
             self._weigh(loop, loop.length >= max_tokens, turn)
 
     def _halve(self, max_tokens: int) -> int:
-        """Halves the maximum length of a loop, once for each earlier loop."""
         return max_tokens >> (len(self._ended) + self._bounded)
 
     def _weigh(self, loop: Loop, is_long: bool, turn: TurnView) -> None:
@@ -313,7 +355,6 @@ class EndlessValues(TurnPart):
             self._wait(plan.loop, length)
 
     def _find_departure(self, loop: Loop, growth: int, turn: TurnView) -> _Departure | None:
-        """How to leave a loop here; None: that is not known."""
         texts = _list_texts(turn, self._seen - loop.period - 1, self._seen)
         text = texts[-1]
         ending = self._complete(text)
@@ -341,7 +382,6 @@ class EndlessValues(TurnPart):
         return _Departure(loop, written, ended, size, left)
 
     def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids tokens that do not leave the loop."""
         rest = departure.text[len(departure.written) :]
         along = _choose_leaving(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
         if not along:

@@ -22,7 +22,6 @@ class CallLimiter:
     """Passes the events of one turn, in order, up to the last call that the turn may have.
 
     Args:
-        limits: of the turn.
         may_go_back: the turn may also go back to before its first call for another reason.
 
     Attributes:
@@ -51,7 +50,6 @@ class CallLimiter:
             self._exhaust(call)
 
     def _exhaust(self, call: ToolCall) -> None:
-        """Notes that a call must not be repeated."""
         arguments = {name: identify(value) for name, value in call.arguments.items()}
         self._exhausted[call.name].append(arguments)
 

@@ -10,18 +10,7 @@ from constrained.prompt.job import NO_LIMITS, CallLimits
 
 
 class FilterChain:
-    """What the events of one turn pass before they are sent. A turn has only those that it needs.
-
-    Args:
-        place: where the turn is.
-        begun: the beginning of the content, which the client has written.
-        schemas: see `EventBuffer`.
-        limits: see `CallLimiter`, which `may_go_back` is for, too.
-        stops: see `StopFilter`.
-
-    Attributes:
-        checks, limiter, stops: the filters, in the order in which events pass them.
-    """
+    """What the events of one turn pass before they are sent: the filters that it needs."""
 
     def __init__(
         self,
@@ -64,5 +53,4 @@ class FilterChain:
 
 
 def _list_given(*filters: EventFilter | None) -> list[EventFilter]:
-    """Lists the filters that there are."""
     return [one for one in filters if one is not None]

@@ -61,9 +61,7 @@ class Fault:
     """A value, call or answer that does not fit its schema.
 
     Args:
-        what: the value, call or answer.
         since: the position of its first token in the turn; None: it has already been sent.
-        is_final: the call or answer is complete.
     """
 
     what: CheckedPart
@@ -89,8 +87,6 @@ class EventBuffer:
     """Passes the events of one turn, in order, once the values they belong to are checked.
 
     Args:
-        schemas: the schemas to check against.
-        place: where the turn is.
         content: the beginning of the answer, which the client has written.
 
     Attributes:
@@ -132,11 +128,7 @@ class EventBuffer:
         return self._release()
 
     def close(self, *, is_whole: bool = True) -> Sequence[StreamEvent]:
-        """Ends the turn; returns the events that may be sent.
-
-        Args:
-            is_whole: the turn was not cut.
-        """
+        """Ends the turn; returns the events that may be sent."""
         if self._waiting == ANSWER and self._schemas.answer is not None and is_whole:
             try:
                 read_answer(self._schemas.answer, "".join(self._content))
@@ -221,11 +213,6 @@ class EventBuffer:
                     self._blame(part)
 
     def _find_start(self, text: str) -> int:
-        """Returns the position from which all arguments are generated again.
-
-        Args:
-            text: the first text of the arguments.
-        """
         if text.strip() in _OPENERS:
             return self._place.position + 1
         if self._opened_at < self._place.position:

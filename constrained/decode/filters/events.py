@@ -54,11 +54,7 @@ class EventFilter(Protocol):
         ...
 
     def close(self, *, is_whole: bool = True) -> Sequence[StreamEvent]:
-        """Ends the turn; returns the events that were held back and may be sent.
-
-        Args:
-            is_whole: the turn was not cut.
-        """
+        """Ends the turn; returns the events that were held back and may be sent."""
         ...
 
 

@@ -17,11 +17,7 @@ MAX_CHARACTERS = 1_000  # of a stop text: other requests wait while its search t
 
 
 def read_stops(given: Any) -> tuple[str, ...]:
-    """Reads the stop texts of a request: one text, a list of texts, or None.
-
-    Raises:
-        RequestError: they are not texts, too many, or one is empty or too long.
-    """
+    """Reads the stop texts of a request: one text, a list of texts, or None."""
     if given is None:
         return ()
     stops = (given,) if isinstance(given, str) else given
@@ -44,7 +40,6 @@ class _Scan:
     """Searches for one stop text (Knuth, Morris, Pratt).
 
     Attributes:
-        stop: the stop text.
         length: how many of its first characters the text read so far ends with.
     """
 
@@ -75,11 +70,7 @@ class StopFilter:
     The stop text that begins first counts; of two that begin together, the shorter one. This does
     not depend on how the text is cut into events.
 
-    Args:
-        stops: the texts, none empty.
-
     Attributes:
-        found: the stop text that has ended the turn; None: none has.
         passed: all events that may be sent.
     """
 
@@ -90,7 +81,6 @@ class StopFilter:
         self._begin()
 
     def _begin(self) -> None:
-        """Begins a new text."""
         for scan in self._scans:
             scan.length = 0
         self._end = 0  # characters of the text

@@ -23,7 +23,6 @@ class WrittenPrefill:
         healed: the rest of that text. The first generated tokens have to spell it, and may go
             beyond it (token healing).
         tokens: the tokens of `text`; if content follows reasoning, those of the reasoning before.
-        message: the reasoning and content of the text.
         outside: how many of `tokens` are before the start of the grammar.
         reasoning_tokens: the number of tokens of a reasoning block that is still open.
         marker_suffixes: texts that may not follow, since the end of the text would become a marker.

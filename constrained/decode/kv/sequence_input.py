@@ -12,13 +12,7 @@ class SequenceInput:
     A chunk may have a draft after the certain tokens. Then the KV cache has tokens that are not in
     the turn, until they are accepted or forgotten.
 
-    Args:
-        sequences: of the engine.
-        match: the sequence, and how many tokens of the prompt it already has.
-        prompt: token ids.
-
     Attributes:
-        number: of the sequence.
         cached: the number of prompt tokens that the sequence had at the start.
         position: the number of tokens of prompt and turn that are decoded.
         passes: the number of decodes with tokens of this turn.
@@ -101,11 +95,7 @@ class SequenceInput:
         return False
 
     def forget_draft(self, tokens: Sequence[int]) -> None:
-        """Removes rejected drafted tokens from the KV cache.
-
-        Args:
-            tokens: all tokens of the turn after its prompt.
-        """
+        """Removes rejected drafted tokens from the KV cache."""
         if self._count_computed() == self.position:
             return
         if self._sequences.rollback(self.number, self.position):

@@ -57,7 +57,6 @@ class SequenceState:
     """The state of one sequence; it is a `ComputedTokens`.
 
     Attributes:
-        tokens: those in the KV cache.
         in_blocks: the length of the prefix that was computed in whole blocks.
         checkpoints: the saved states, by the number of tokens at that time.
         pins: lengths of prefixes that other prompts are likely to share with this one.
@@ -132,10 +131,7 @@ def find_checkpoint(checkpoints: Iterable[int], length: int, block: int = 1) -> 
 
 
 class PrefixCache:
-    """Saves states of sequences as snapshots and restores them, if that saves enough tokens.
-
-    See `Sequences` for the arguments.
-    """
+    """Saves states of sequences as snapshots and restores them, if that saves enough tokens."""
 
     def __init__(self, engine: Engine, block: int, cache: Cache):
         self._engine = engine
@@ -186,11 +182,9 @@ class PrefixCache:
         """Finds the snapshot with the longest prefix of a prompt.
 
         Args:
-            wanted: the tokens of the prompt.
             known: how many of these the sequences have already.
 
-        Returns:
-            The length of the prefix and the snapshot; 0 and None if none spares enough tokens.
+        Returns the length of the prefix and the snapshot; 0 and None if none spares enough tokens.
         """
         max_tokens = max(0, len(wanted.tokens) - 1)
         if max_tokens - known <= SPARED:
@@ -205,8 +199,7 @@ class PrefixCache:
     def look_up(self, wanted: ScopedTokens, known: int) -> Snapshot | None:
         """Finds and reads the snapshot with the longest prefix of a prompt, and counts a miss.
 
-        Returns:
-            None if none spares enough tokens. The arguments are those of `find`.
+        Returns None if none spares enough tokens.
         """
         _, outline = self.find(wanted, known)
         while outline is not None:
@@ -223,10 +216,6 @@ class PrefixCache:
 
         Args:
             snapshot: is dropped if it cannot be restored.
-            number: of the sequence.
-
-        Raises:
-            ModelError: the engine refuses the snapshot.
         """
         outline = snapshot.outline
         try:
@@ -245,8 +234,6 @@ class PrefixCache:
         """Saves a sequence as a snapshot, if that keeps enough tokens that are nowhere else.
 
         Args:
-            number: of the sequence.
-            state: of the sequence.
             known: the length of its prefix that remains in this or another sequence.
             is_pinned: other prompts are likely to begin with all of its tokens.
         """
@@ -296,7 +283,6 @@ class PrefixCache:
         return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
-        """Returns whether the new snapshot can replace the old one."""
         if old.is_pinned or old.scope != new.scope:
             return False
         usable = self._count_usable(old)
@@ -341,10 +327,7 @@ class PrefixCache:
         each pinned prefix.
 
         Args:
-            number: of the sequence.
-            states: of all sequences.
             stays: the number of tokens that it will be cut to.
-            shorten: cuts the sequence to a number of tokens.
         """
         state = states[number]
         if self.snapshots.is_off or state.scope is None:
@@ -442,9 +425,6 @@ class Sequences:
 
         Returns:
             How many tokens are left; None if the sequence cannot be cut, and has not changed.
-
-        Raises:
-            ModelError: the engine failed; the sequence is released.
         """
         state = self._states[sequence]
         if length == len(state.tokens) or self.rollback(sequence, length):
@@ -476,8 +456,6 @@ class Sequences:
         """Notes which prefixes of a prompt later prompts are likely to share.
 
         Args:
-            sequence: will read the prompt.
-            length: of the prompt, in tokens.
             boundaries: the lengths of these prefixes; their snapshots are kept longest.
             closed: as in `CacheBreakpoints`.
         """
@@ -579,8 +557,7 @@ class Sequences:
     def _restore(self, wanted: ScopedTokens, idle: Collection[int]) -> int | None:
         """Restores the snapshot with the longest prefix, if it spares enough tokens.
 
-        Returns:
-            The number of the sequence that has it now; None if there is no such snapshot.
+        Returns the number of the sequence that has it now; None if there is no such snapshot.
         """
         while True:
             snapshot = self._prefix_cache.look_up(wanted, max(self._compare(wanted)))
@@ -597,7 +574,6 @@ class Sequences:
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:
-        """Copies the first `length` tokens of a sequence into an empty one."""
         state = self._states[source].copy()
         if self.engine.can_cut(source, length):
             self.engine.copy(source, target, length)

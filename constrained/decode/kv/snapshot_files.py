@@ -47,7 +47,6 @@ class _Header:
 
     @property
     def size(self) -> int:
-        """The number of bytes that follow the header."""
         return 4 * self.tokens + self.state + sum(size for _, size in self.checkpoints)
 
 
@@ -119,11 +118,7 @@ class SnapshotFiles:
         return [entry.outline for entry in self._entries.values()]
 
     def write(self, snapshot: Snapshot) -> None:
-        """Writes a snapshot, and deletes the least recently used ones if there is no room.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Writes a snapshot, and deletes the least recently used ones if there is no room."""
         outline = snapshot.outline
         old = self._entries.get(outline.key)
         if old and old.outline == outline:
@@ -142,9 +137,6 @@ class SnapshotFiles:
 
     def read(self, key: str) -> Snapshot:
         """Reads a snapshot.
-
-        Args:
-            key: of its outline.
 
         Raises:
             DamagedError: it is deleted, or cannot be read.

@@ -2,10 +2,55 @@
 
 from collections.abc import Mapping
 
-from constrained.decode.endless.content import EndlessContent
+from constrained.decode.endless.values import FEWEST_TOKENS, EndedValue, LoopFinder
 from constrained.decode.request import Finish
 from constrained.decode.turn import RunningTurn
-from constrained.decode.turn_part import TurnPart, TurnView
+from constrained.decode.turn_part import TranscriptView, TurnPart, TurnView
+from constrained.engine.vocabulary.vocabulary import ends_inside
+
+FEWEST_PERIODS = 16
+SHARE = 4
+"""Content may repeat itself for this part of the tokens that a value may take: nothing comes after
+it that would need the model to go on. Of the texts that were measured, a list of ten lists of ten
+zeros had the longest loop below 16 periods, 302 tokens; a form of 12 equal lines the longest of the
+others, 168 tokens. Manuals, sources and change logs had none of 24 tokens."""
+
+
+class EndlessContent:
+    """Finds content that repeats itself without end, such as 80 lines of ```.
+
+    The turn ends there, as if its tokens had run out: nothing is written that the model did not
+    write, so a turn without a grammar has the same tokens as without this limit, only fewer. What
+    repeats itself on purpose stays: a table of equal rows, a line of zeros, a poem. So a loop is
+    longer than these, and has many periods.
+
+    Attributes:
+        ended: the note for the reply; None: the content goes on.
+    """
+
+    def __init__(self, max_repetition: int):
+        self._max_tokens = max(FEWEST_TOKENS, max_repetition // SHARE)
+        self.ended: EndedValue | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Begins anew, after the turn went back or has left its content."""
+        self._finder = LoopFinder()
+        self.ended = None
+
+    def note(self, token: int, transcript: TranscriptView) -> bool:
+        """Notes a token that was written; returns True if the turn has to end after it."""
+        if transcript.is_reasoning or transcript.is_in_call or transcript.is_healing:
+            self.forget()
+            return False
+        self._finder.add(token)
+        loop = self._finder.find(self._max_tokens)
+        if loop is None or loop.length < FEWEST_PERIODS * loop.period:
+            return False
+        if ends_inside(bytes(transcript.data[-4:])):  # a character is completed first
+            return False
+        self.ended = EndedValue(transcript.find_place(), len(transcript.tokens))
+        return True
 
 
 class StopTexts(TurnPart):
@@ -43,12 +88,7 @@ class LastCall(TurnPart):
 
 
 class RepeatedContent(TurnPart):
-    """Ends a turn whose content repeats itself (`endless.content`).
-
-    Args:
-        turn: the turn.
-        max_repetition: how many tokens a value may repeat itself.
-    """
+    """Ends a turn whose content repeats itself."""
 
     name = "repeated content"
 

@@ -28,12 +28,7 @@ from grammars.wire.format import Format
 
 
 class ForeignCalls(TurnPart):
-    """Delivers the calls of one turn that begin in another envelope.
-
-    Args:
-        turn: the turn.
-        rules: how.
-    """
+    """Delivers the calls of one turn that begin in another envelope."""
 
     name = "foreign calls"
 
@@ -81,7 +76,6 @@ class ForeignCalls(TurnPart):
         return False
 
     def _has_content(self) -> bool:
-        """True if the turn has content before the call."""
         turn = self._turn
         texts = [one.text for one in turn.transcript.events if isinstance(one, ContentDelta)]
         return bool("".join([turn.request.turn.prefill.message.content, *texts]).strip())
@@ -100,13 +94,7 @@ class ForeignCalls(TurnPart):
 
     def _continue(self, found: ForeignCall, format: Format, place: TextPlace) -> bool:
         """Continues in a format. The last token usually has the brace of the arguments, and may
-        have the end of what stands before it.
-
-        Args:
-            found: the call.
-            format: of the rest of the turn.
-            place: the end of what stands before the arguments.
-        """
+        have the end of what stands before it."""
         turn, text = self._turn, place.text
         lead = render_opening(format, found.tool)
         start = lead.rstrip()

@@ -30,7 +30,6 @@ class RetryBan:
     Args:
         text: the bytes of the turn before it went back.
         start: the number of bytes that the turn has kept.
-        vocabulary: of the model.
         must_go_on: the end of the turn is forbidden at this position, too.
     """
 
@@ -69,11 +68,7 @@ class RetryBan:
 
 class Retry(TurnPart):
     """Makes a turn go back, to continue differently: at most once for each value that does not fit,
-    and once for an excluded call.
-
-    Args:
-        turn: the turn.
-    """
+    and once for an excluded call."""
 
     name = "retry"
 
@@ -119,9 +114,8 @@ class Retry(TurnPart):
     def _try_again(self, fault: Fault) -> bool:
         """Goes back to the beginning of a value that does not fit, to generate it once more.
 
-        Returns:
-            False if the value was already generated twice, the model cannot go back, or too few
-            tokens are left. Then the turn has not changed, and its reply is an error.
+        Returns False if the value was already generated twice, the model cannot go back, or too few
+        tokens are left. Then the turn has not changed, and its reply is an error.
         """
         if self._is_spoilt or fault.what in self._retried or not self._go_back(fault.since):
             self._is_spoilt = True

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from constrained.decode.drafts.speculation import Speculation
+from constrained.decode.drafts.prompt_lookup import Speculation
 from constrained.decode.parts.ends import LastCall, RepeatedContent, StopTexts
 from constrained.decode.parts.foreign_calls import ForeignCalls
 from constrained.decode.parts.retry import Retry

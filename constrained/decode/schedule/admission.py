@@ -23,8 +23,6 @@ class Seat:
     """A request and the future of its generation.
 
     Args:
-        request: what to generate.
-        result: gets the generation, or the error.
         arrival: how many requests had been admitted when this one began to wait.
     """
 
@@ -57,10 +55,6 @@ class AdmissionOrder:
     One owner cannot hold all sequences while others come and go: if an owner was seen within the
     last `AWAITED` seconds and has no running request, the last idle sequence is only for owners
     without a running request. A single owner may use all sequences.
-
-    Args:
-        sequences: how many requests can run at once.
-        clock: in seconds.
     """
 
     def __init__(self, sequences: int, clock: Clock) -> None:
@@ -92,7 +86,6 @@ class AdmissionOrder:
 
         Args:
             waiting: requests in the order of their arrival.
-            running: requests that are admitted, fewer than there are sequences.
         """
         under_way = Counter(seat.owner for seat in running)
 

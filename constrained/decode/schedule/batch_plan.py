@@ -23,7 +23,6 @@ class BatchPlan:
     batch as is left, or less of it, so that those who read a stream do not wait long.
 
     Args:
-        sequences: of the engine.
         step: the maximum number of tokens of one decode.
         deterministic: each decode has one turn alone, its prompt in blocks.
     """
@@ -40,12 +39,7 @@ class BatchPlan:
         self._costs.note(self._sequences.engine.last_decode, seconds)
 
     def choose(self, running: dict[int, ActiveTurn], *, has_drafts: bool = True) -> list[Chunk]:
-        """Returns the chunks of the next decode.
-
-        Args:
-            running: the turns, by their sequences.
-            has_drafts: drafts are added, as far as they save time.
-        """
+        """Returns the chunks of the next decode."""
         if not running:
             return []
         self._count += 1
@@ -139,7 +133,6 @@ class BatchPlan:
 
 
 def _has_writer(running: Mapping[int, ActiveTurn]) -> bool:
-    """True if one of these turns is being written."""
     return any(not active.is_reading for active in running.values())
 
 

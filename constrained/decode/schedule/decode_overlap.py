@@ -20,11 +20,7 @@ from constrained.errors import GrammarError
 
 
 class DecodeOverlap:
-    """A thread that works while the model decodes.
-
-    Args:
-        is_on: whether there is such work, and a thread for it.
-    """
+    """A thread that works while the model decodes."""
 
     def __init__(self, is_on: bool):
         self._is_on = is_on
@@ -50,11 +46,7 @@ class DecodeOverlap:
 
     @contextmanager
     def working(self, turns: Collection[ActiveTurn]) -> Iterator[None]:
-        """Works while the body runs, and waits for both.
-
-        Args:
-            turns: those that get logits.
-        """
+        """Works while the body runs, and waits for both."""
         if not self._is_on:
             yield
             return
@@ -84,12 +76,7 @@ class DecodeOverlap:
 
 
 class _LateSink:
-    """The sink of a request, which gets its events later.
-
-    Args:
-        seat: of the request. If the sink fails, the request fails.
-        post: takes what is done later.
-    """
+    """The sink of a request, which gets its events later."""
 
     def __init__(self, seat: Seat, post: Callable[[Callable[[], None]], None]):
         self._seat = seat

@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import Seat
-from constrained.decode.schedule.home_process import HomeProcess
 from constrained.decode.schedule.scheduler import Schedule
+from constrained.decode.schedule.workers import HomeProcess
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import ModelEngine
 from constrained.errors import BusyError, ModelError
@@ -49,23 +49,12 @@ class TurnEngine(ModelEngine, Protocol):
     example."""
 
     def make_runner(self, *, clock: Clock, max_waiting: int) -> TurnRunner:
-        """Makes what runs the turns.
-
-        Args:
-            clock: measures deadlines, in seconds.
-            max_waiting: the maximum number of waiting requests.
-        """
+        """Makes what runs the turns."""
         ...
 
 
 class Runner:
-    """Runs the requests of a schedule in a thread of its own.
-
-    Args:
-        schedule: is used by this thread alone.
-        name: of the thread, which runs while there are requests.
-        max_waiting: the maximum number of waiting requests.
-    """
+    """Runs the requests of a schedule in a thread of its own."""
 
     def __init__(self, schedule: Schedule, name: str, *, max_waiting: int = MAX_WAITING):
         self._schedule = schedule

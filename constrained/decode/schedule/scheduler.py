@@ -13,13 +13,12 @@ from constrained.decode.kv.sequences import SPARED, Sequences
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import Request
-from constrained.decode.schedule.active_turn import ActiveTurn, count_being_read
+from constrained.decode.schedule.active_turn import ActiveTurn, FairShare, count_being_read
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
 from constrained.decode.schedule.batch_plan import BLOCK, STEP, BatchPlan
 from constrained.decode.schedule.decode_overlap import DecodeOverlap
-from constrained.decode.schedule.fair_share import FairShare
+from constrained.decode.turn import make_cancelled, make_generation
 from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
-from constrained.decode.turn_result import make_cancelled, make_generation
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.limits.deadline import Clock, Deadline
@@ -37,13 +36,10 @@ class Schedule:
     (prefix cache). A turn whose masks take long pauses for some steps (`FairShare`).
 
     Args:
-        engine: runs the model.
         step: the maximum number of tokens of one decode.
         deterministic: the logits of a request do not depend on other requests, earlier ones
             included. Each step then decodes one turn alone, its prompt in blocks; this is slower.
-        clock: in seconds; for deadlines and for the timings of turns.
         cpu_clock: see `FairShare`.
-        cache: the room for snapshots of sequences that are overwritten.
 
     Attributes:
         end: requests that are not done by then fail; None: there is no such deadline.
@@ -114,7 +110,6 @@ class Schedule:
             self._overlap.deliver()
 
     def _decode(self, chunks: Sequence[Chunk]) -> tuple[np.ndarray, float]:
-        """Decodes chunks; returns the logits, and how many seconds it took."""
         asked = [self._running[chunk.sequence] for chunk in chunks if chunk.wanted]
         is_reading = any(self._running[chunk.sequence].is_reading for chunk in chunks)
         with self._overlap.working(asked):
@@ -136,13 +131,6 @@ class Schedule:
         return self._plan.choose(self._running, has_drafts=False)
 
     def _advance(self, chunks: Sequence[Chunk], logits: np.ndarray, seconds: float) -> None:
-        """Gives each turn its logits, and retires the turns that are over.
-
-        Args:
-            chunks: those that were decoded.
-            logits: one row for each wanted position, in the order of the chunks.
-            seconds: that the decode took.
-        """
         under_way = len(self._running)
         first = 0
         for chunk in chunks:
@@ -184,7 +172,6 @@ class Schedule:
                 self._fail(number, deadline.fail_running(size - input.unread, size, generated))
 
     def _admit(self) -> None:
-        """Admits waiting requests while there is an idle sequence."""
         while self._waiting and (idle := self._find_idle()):
             seat = self._choose_seat()
             if seat is None:
@@ -216,7 +203,6 @@ class Schedule:
         return shared > 0 and shared > self._sequences.find(request.turn.prompt, request.turn.scope)
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
-        """Puts a request on an idle sequence."""
         turn = seat.request.turn
         match = self._sequences.claim(turn.prompt, idle, turn.scope)
         number = match.sequence

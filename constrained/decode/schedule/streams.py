@@ -168,9 +168,6 @@ class _Outbox:
     """Calls functions in an event loop, for other threads.
 
     The loop is woken once for all calls that wait: one step of eight turns makes eight of them.
-
-    Args:
-        loop: makes the calls.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop):

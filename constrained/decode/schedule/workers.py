@@ -7,6 +7,7 @@ now and then whether anybody still waits for it (`grammars.limits.steps`). Whoev
 told that its time is over even while it does not check, as in a long call into a library.
 """
 
+import os
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -16,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from constrained.decode.schedule.home_process import HomeProcess
 from constrained.decode.schedule.streams import resolve
 from constrained.errors import BusyError, ModelError
 from grammars.limits.steps import stop_when
@@ -25,6 +25,28 @@ T = TypeVar("T")
 THREADS = 2  # for unknown work
 LOOK_SECONDS = 0.2  # between two looks whether the time of work is over
 CLOSE_SECONDS = 0.5  # for work to end when its workers are closed
+
+
+class HomeProcess:
+    """The process that this is made in.
+
+    One that is forked from it has no threads but the one that has called fork: nobody would do the
+    work.
+    """
+
+    def __init__(self) -> None:
+        self._id = os.getpid()
+
+    def check(self) -> None:
+        """Refuses work in another process. Call it before taking a lock: a thread that is not here
+        may hold it.
+
+        Raises:
+            ModelError: this is another process.
+        """
+        if os.getpid() != self._id:
+            hint = "Load a model in each process, or start processes by multiprocessing's spawn"
+            raise ModelError("the model was loaded before this process was forked", hint=hint)
 
 
 def _go_on() -> None:
@@ -83,7 +105,6 @@ class _Queue:
         return None
 
     def remove(self, item: _Item) -> bool:
-        """Removes an item; False if it is not in the queue."""
         items = self._waiting.get(item.order.client, deque[_Item]())
         if item not in items:
             return False
@@ -97,7 +118,6 @@ class Workers:
     """Threads that run work; the work of one client begins in the order of submission.
 
     Args:
-        name: of the threads, which start with the first work.
         max_waiting: the maximum number of waiting pieces of work, besides one that runs; None: no
             maximum.
         threads: for unknown work, besides the one for known work. One client uses all but one of
@@ -151,12 +171,7 @@ class Workers:
         return item.result
 
     def start(self, work: Callable[[], Future[T]], order: Order = DEFAULT_ORDER) -> Future[T]:
-        """Queues work that returns a future, and returns a future with the same result.
-
-        Raises:
-            ModelError: the workers are closed.
-            BusyError: too much work is waiting.
-        """
+        """Queues work that returns a future, and returns a future with the same result."""
         outer = Future[T]()
 
         def run() -> None:

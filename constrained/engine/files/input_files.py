@@ -30,9 +30,6 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
     Args:
         path: of a regular file, a device, or a pipe that this process was given.
         regular: accept only regular files.
-
-    Raises:
-        OSError: it cannot be opened, or is something else.
     """
     file = os.fdopen(os.open(path, READ | getattr(os, "O_BINARY", 0)), "rb")
     try:
@@ -52,21 +49,13 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
 
 
 def read_input(path: str | os.PathLike[str]) -> bytes:
-    """Returns all of a file; see `open_input`.
-
-    Raises:
-        OSError: it cannot be read, or is longer than `MAX_BYTES`.
-    """
+    """Returns all of a file; see `open_input`."""
     with open_input(path) as file:
         return read_stream(file)
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """Returns all of an open file, or of stdin.
-
-    Raises:
-        OSError: it cannot be read, or is longer than `MAX_BYTES`.
-    """
+    """Returns all of an open file, or of stdin."""
     data = bytearray()
     while piece := file.read(PIECE):
         data += piece
@@ -76,11 +65,7 @@ def read_stream(file: BinaryIO) -> bytes:
 
 
 def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of an open file, or of stdin, each with its end.
-
-    Raises:
-        OSError: it cannot be read, or a line is longer than `MAX_BYTES`.
-    """
+    """Yields the lines of an open file, or of stdin, each with its end."""
     number = 0
     while line := file.readline(MAX_BYTES + 1):
         number += 1
@@ -92,11 +77,7 @@ def read_stream_lines(file: BinaryIO) -> Iterator[bytes]:
 
 def begins_with(path: str | os.PathLike[str], begin: bytes) -> bool:
     """Returns whether a regular file begins with these bytes. Other files are not opened, since
-    they could be read only once.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    they could be read only once."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         return False
     with open_input(path, regular=True) as file:

@@ -24,9 +24,6 @@ def make_private(folder: Path, own: re.Pattern[str]) -> bool:
     Returns:
         False if other users can access the folder and it contains other files. Such a folder, for
         example /tmp, is shared, so its permissions are left as they are.
-
-    Raises:
-        OSError: the folder cannot be created or changed.
     """
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -44,12 +41,7 @@ def make_private(folder: Path, own: re.Pattern[str]) -> bool:
 def open_private(path: Path, max_bytes: int) -> BinaryIO:
     """Opens a file for reading, and makes it private.
 
-    Args:
-        path: of the file.
-        max_bytes: the maximum size of the file.
-
     Raises:
-        OSError: it cannot be opened.
         ValueError: it is not a regular file, belongs to another user (except root), or is too
             large.
     """
@@ -71,11 +63,7 @@ def open_private(path: Path, max_bytes: int) -> BinaryIO:
 
 
 def replace_file(path: Path, data: Sequence[bytes | memoryview]) -> None:
-    """Writes a private file atomically: readers see the old file or the complete new one.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Writes a private file atomically: readers see the old file or the complete new one."""
     handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -25,9 +25,6 @@ class DamagedError(RequestError):
 def reading(what: object) -> Iterator[None]:
     """Turns every error inside the `with` block into one that names the record.
 
-    Args:
-        what: names it.
-
     Raises:
         DamagedError: the record cannot be read.
     """

@@ -82,7 +82,6 @@ class GgufContents:
         metadata: by key; lists that were not requested are None.
         tensors: of this file; the other files of a split model have others.
         data: the offset at which the weights begin; 0 for several files together.
-        size: the size of the file, in bytes.
         damage: why the rest could not be read; "" if everything was read.
     """
 
@@ -152,9 +151,6 @@ def read_contents(path: Path, lists: Collection[str] = ()) -> GgufContents:
     Args:
         path: the path of a GGUF file; of a split model, any part.
         lists: the keys of the lists to read; the others are None.
-
-    Raises:
-        OSError: it cannot be read at all.
     """
     size = path.stat().st_size
     if size == 0:
@@ -174,11 +170,7 @@ def read_contents(path: Path, lists: Collection[str] = ()) -> GgufContents:
 
 
 def read_purpose(path: Path) -> ModelPurpose | None:
-    """Reads the purpose of a model; None if its file cannot be read.
-
-    Args:
-        path: of a split model, the first part.
-    """
+    """Reads the purpose of a model; None if its file cannot be read."""
     try:
         contents = read_contents(path)
     except OSError:
@@ -187,11 +179,8 @@ def read_purpose(path: Path) -> ModelPurpose | None:
 
 
 def list_parts(path: Path) -> list[Path]:
-    """Returns the files of a model; for a split one, all existing parts in order.
-
-    Args:
-        path: of a split model, the first part.
-    """
+    """Returns the files of a model; for a split one, of whose first part this is the path, all
+    existing parts in order."""
     split = _FIRST_PART.search(path.stem)
     if split is None:
         return [path]
@@ -210,11 +199,7 @@ def join_parts(parts: Sequence[GgufContents]) -> GgufContents:
 
 
 def read_sound_contents(path: Path) -> GgufContents:
-    """Reads a file whole.
-
-    Raises:
-        ModelError: it cannot be read, or is damaged.
-    """
+    """Reads a file whole; raises ModelError if it is damaged."""
     try:
         contents = read_contents(path)
     except OSError as e:
@@ -226,14 +211,7 @@ def read_sound_contents(path: Path) -> GgufContents:
 
 
 def read_all_parts(path: Path) -> GgufContents:
-    """Reads a model whole, also a split one.
-
-    Args:
-        path: of its file; of a split one, the first part.
-
-    Raises:
-        ModelError: it cannot be read, or is damaged.
-    """
+    """Reads a model whole, also a split one by its first part; raises ModelError."""
     files = list_parts(path)
     if not files:
         raise ModelError(f"{path} cannot be read: no such file")

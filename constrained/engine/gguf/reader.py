@@ -46,7 +46,6 @@ class TensorInfo:
     """A tensor, as the file announces it.
 
     Args:
-        name: of the tensor.
         shape: numbers in each dimension, the fastest one first.
         kind: the number of its type.
         offset: bytes from the beginning of all tensors.
@@ -63,7 +62,6 @@ class GgufReader:
     """Reads metadata and tensors, up to the first damage.
 
     Args:
-        data: the whole file.
         lists: keys of the lists that are read; others are skipped.
     """
 
@@ -74,11 +72,7 @@ class GgufReader:
     at: int = 4  # after the magic number
 
     def read(self) -> None:
-        """Reads up to the weights.
-
-        Raises:
-            DamagedFile: the file breaks off, or a value in it is impossible.
-        """
+        """Reads up to the weights."""
         version = self._read_count(_UINT32)
         if version not in _VERSIONS:
             raise DamagedFile(f"it is of GGUF version {version}, must be 2 or 3")

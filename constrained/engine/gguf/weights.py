@@ -143,7 +143,6 @@ def find_false_claim(contents: GgufContents, name: str) -> FalseClaim | None:
     """Returns what is false about the name of a file; None: nothing, or it names no type.
 
     Args:
-        contents: of the file.
         name: of the file; if it names no quantisation, `general.file_type` counts.
     """
     origin, claim = "its name", _find_claim(name)

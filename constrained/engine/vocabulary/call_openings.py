@@ -10,12 +10,7 @@ _LEADS = (b"", b" ", b"\n", b"\n\n")  # white space that a token may have before
 
 
 class CallOpenings:
-    """Finds the tokens that go along a text that opens a call, however it is cut into tokens.
-
-    Args:
-        openings: the texts that open a call.
-        vocabulary: the model's vocabulary.
-    """
+    """Finds the tokens that go along a text that opens a call, however it is cut into tokens."""
 
     def __init__(self, openings: Sequence[str], vocabulary: Vocabulary):
         self._openings = [opening.encode() for opening in openings]

@@ -18,12 +18,7 @@ GUARD = b"\x01"
 
 
 class Speller:
-    """Spells bytes with ordinary tokens, at each place the longest that fits.
-
-    Args:
-        tokens: the bytes of each token, by id.
-        special: the ids not to use.
-    """
+    """Spells bytes with ordinary tokens, at each place the longest that fits."""
 
     def __init__(self, tokens: Sequence[bytes], special: Container[int]):
         self._tokens = tokens
@@ -78,7 +73,6 @@ class Encoder:
 
     Args:
         tokenize: the model's tokenizer, for UTF-8.
-        tokens: the bytes of each token, by id.
         names: the texts of the tokens that may be markers, by id.
         never: the ids that no text may become: control tokens, ends of generation, padding.
     """

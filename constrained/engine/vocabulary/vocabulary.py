@@ -22,7 +22,6 @@ class Encode(Protocol):
         """Returns tokens that spell `text` exactly, none of them a control or end token.
 
         Args:
-            text: any text; the name of a special token in it is spelled with ordinary tokens.
             markers: the names of USER_DEFINED tokens to spell out too; the others are text. None
                 spells out all but white space and single characters, which are always text.
 
@@ -42,7 +41,6 @@ class EncodeSpecial(Protocol):
         text, and before each text that follows a special token.
 
         Args:
-            text: any text.
             inside: it continues other text, so that no space goes before it.
 
         Raises:
@@ -122,12 +120,7 @@ class Vocabulary:
 
     def find_along(self, text: bytes, *, least: int = 1) -> list[int]:
         """Returns the tokens that a text may begin with: those that spell its beginning, or all of
-        it and more.
-
-        Args:
-            text: at least one byte.
-            least: bytes that a token has to have.
-        """
+        it and more, in `least` bytes or more."""
         texts, ids = self._sorted
         found: list[int] = []
         for size in range(least, len(text)):
@@ -271,7 +264,6 @@ def build_tokenizer(vocabulary: Vocabulary, markers: Collection[str]) -> Tokeniz
     """Builds what grammars are compiled against (0.5 s for 152,000 tokens): once per format.
 
     Args:
-        vocabulary: the model's tokens.
         markers: the texts that the format treats as units. Those that are one token here become
             special (a grammar names them `<[id]>`, text never contains them) and stop being ends
             of generation; the others, and further USER_DEFINED tokens, are text.

@@ -17,10 +17,10 @@ from constrained.engine.gguf.contents import (
 )
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
-from constrained.engine.model_files.local_models import name_file
 from constrained.errors import ModelError, RequestError, TemplateError
 from constrained.inspect.doctor.conversations import say
 from constrained.inspect.doctor.switches import Switches, find_switches
+from constrained.model_files.local_models import name_file
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
 from constrained.prompt.format_selection.template_facts import find_facts
 from constrained.prompt.template.chat_template import ChatTemplate

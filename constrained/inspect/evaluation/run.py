@@ -16,8 +16,6 @@ from constrained.engine.gguf.weights import (
     find_false_claim,
     measure_bits,
 )
-from constrained.engine.model_files.local_models import name_file
-from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CacheType, LoadOptions
 from constrained.errors import RequestError
 from constrained.inspect.chat_server import NAME_HINT, ChatServer
@@ -39,6 +37,8 @@ from constrained.inspect.evaluation.ways import (
     open_file,
 )
 from constrained.inspect.evaluation.world import Episode, draw_episodes, run_episode
+from constrained.model_files.local_models import name_file
+from constrained.model_files.sources import find_source
 
 COUNT = 10
 KINDS = tuple(QuestionKind)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from constrained.agent.loading import load
 from constrained.agent.model import Model
 from constrained.engine.gguf.contents import list_parts
 from constrained.engine.options import CacheType, LoadOptions, read_options
@@ -27,7 +28,6 @@ from constrained.inspect.evaluation.asking import (
     WrittenCall,
 )
 from constrained.inspect.evaluation.kept_answers import KeptAnswers
-from constrained.loading import load
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.reply import Reply
 from constrained.prompt.job import Job

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from constrained.engine.files.input_files import read_input
 from constrained.engine.header import choose_template
-from constrained.engine.model_files.sources import find_source
 from constrained.engine.vocabulary.vocabulary import (
     Tokenizer,
     Vocabulary,
@@ -19,6 +18,7 @@ from constrained.engine.vocabulary.vocabulary import (
 )
 from constrained.errors import RequestError, TemplateError
 from constrained.mask.matcher import Matcher
+from constrained.model_files.sources import find_source
 from constrained.prompt.format_selection.generic import CHATML
 from constrained.prompt.format_selection.kwargs_selection import FormatByKwargs
 from constrained.prompt.format_selection.selection import (

@@ -10,8 +10,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from constrained.errors import CallError
-from constrained.limits.async_results import as_awaitable, finish
-from constrained.limits.isolated_call import IsolatedCall, Isolation
+from constrained.limits.isolated_call import IsolatedCall, Isolation, as_awaitable, finish
 from constrained.prompt.tools.functions import find_tool
 from constrained.prompt.tools.struct_types import is_struct, write_struct
 from grammars.turn import ToolCall

@@ -1,4 +1,4 @@
 """The clients of engines over HTTP, one module for each engine: requests and replies.
 
-Start with `http_sampler`, which they share. Replies are read strictly (`answers`).
+Start with `http_sampler`, which they share. It reads replies strictly.
 """

@@ -43,7 +43,6 @@ class HttpClient:
     """A client of one engine, for one event loop.
 
     Args:
-        address: of the engine.
         api_key: of the engine; None: it needs none.
         stall_seconds: the maximum time without an event; comments in a stream do not count.
     """
@@ -77,9 +76,6 @@ class HttpClient:
 
         Args:
             former: the path in former versions; None: the same.
-
-        Raises:
-            RemoteError: there is no such object, or the engine cannot be reached.
         """
         try:
             return await self._exchange("GET", path, None)
@@ -113,11 +109,7 @@ class HttpClient:
 
     async def stream(self, path: str, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         """Posts an object; yields the events of the reply as objects. Closing the generator closes
-        the connection, and the engine stops.
-
-        Raises:
-            RemoteError: the reply is invalid, or it ends in the middle of an event.
-        """
+        the connection, and the engine stops."""
         async with self._send("POST", path, body) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):

@@ -9,25 +9,23 @@ import math
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from constrained.engine.vocabulary.vocabulary import Vocabulary
-from constrained.remote.engines.answers import (
-    check_prompt,
-    read_count,
-    read_ids,
-    read_logprob,
-    refuse,
-)
+from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
 from constrained.remote.engines.http_client import HttpClient
 from constrained.remote.engines.http_sampler import (
     HttpSampler,
     HttpTokenizer,
+    check_prompt,
     list_unwritten,
+    read_count,
+    read_ids,
+    read_logprob,
+    refuse,
     refuse_more,
 )
-from constrained.remote.engines.lost_tokens import LostTokens
 from constrained.remote.identity import EngineFacts
 from constrained.remote.sampler import (
     LACKS,
@@ -53,6 +51,7 @@ LAST_FIELDS = (
     "error",
 )
 """Fields of the last event; without this choice, it repeats the prompt and the grammar."""
+MAX_BYTES = 256  # of a part without ids; a character has up to 4, several may come together
 REPLACED = "\ufffd"
 REASONS = {"eos": EndReason.STOP, "limit": EndReason.LENGTH}
 GRAMMAR_HINT = (
@@ -66,7 +65,6 @@ class LlamaServerFacts(EngineFacts):
 
     Args:
         context_length: of one slot, in tokens.
-        slots: their number.
         templates: its chat templates; the default one has the key "".
         model: the path of its model, on its machine.
         weights: their number, size and type, as far as it reports them.
@@ -126,9 +124,6 @@ class LlamaServerSampler(HttpSampler):
     cache; once a request has another one, no request reads from the cache any more.
 
     Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        facts: the properties that it reports.
         sequences: the maximum number of simultaneous requests; None: the number of its slots.
     """
 
@@ -198,15 +193,44 @@ def _write_bias(token: int, bias: float) -> list[Any]:
     return [token, False if bias == -math.inf else bias]
 
 
-class _TokenReader:
-    """Reads the events of one reply.
+class LostTokens:
+    """Finds the ids of tokens that were sampled but not sent, by the bytes that they spell.
 
-    Args:
-        engine: its name, for errors.
-        prompt: the number of prompt tokens.
-        vocabulary: of the engine.
-        lost: finds the tokens whose ids it does not send.
+    It streams no event while the text ends inside a UTF-8 character: the ids of all tokens of a
+    character except the last are lost. The event that completes the character has their number and
+    their text. If several tokens spell the same bytes, any of them gives the same reply.
     """
+
+    def __init__(self, vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+
+    @cached_property
+    def _ids(self) -> dict[bytes, int]:
+        ordinary: dict[bytes, int] = {}
+        for token, data in enumerate(self._vocabulary.tokens):
+            if data and token not in self._vocabulary.structural:
+                ordinary.setdefault(data, token)
+        return ordinary
+
+    def find(self, data: bytes, count: int) -> list[int] | None:
+        """Finds `count` tokens that spell these bytes, each ending inside a character; None: there
+        are none."""
+        if len(data) > MAX_BYTES or count > len(data):
+            return None
+        # For each offset: the tokens that lead to it, by their number.
+        paths: list[dict[int, list[int]]] = [{} for _ in range(len(data) + 1)]
+        paths[0][0] = []
+        for start in range(len(data)):
+            for used, tokens in paths[start].items():
+                for end in range(start + 1, len(data) + 1):
+                    token = self._ids.get(data[start:end])
+                    if token is not None and used < count and ends_inside(data[:end]):
+                        paths[end].setdefault(used + 1, [*tokens, token])
+        return paths[-1].get(count)
+
+
+class _TokenReader:
+    """Reads the events of one reply."""
 
     def __init__(self, engine: str, prompt: int, vocabulary: Vocabulary, lost: LostTokens):
         self._engine = engine
@@ -217,7 +241,6 @@ class _TokenReader:
         self._sent = 0  # tokens read so far
 
     def read(self, event: Json) -> Iterator[Sampled]:
-        """Reads an event; raises RemoteError."""
         if "prompt_progress" in event:  # such an event has no real token
             yield self._read_start(event)
             return
@@ -249,17 +272,8 @@ class _TokenReader:
     def _find_missing(
         self, event: Json, content: str, tokens: list[int], missing: int
     ) -> list[int] | None:
-        """Finds tokens of which the event has the text, but not the ids.
-
-        Args:
-            event: of the stream.
-            content: its text.
-            tokens: the tokens that have ids; the missing ones come before them.
-            missing: the number of missing tokens.
-
-        Returns:
-            The missing tokens; None if the text does not determine them.
-        """
+        """Finds tokens of which the event has the text, but not the ids; they come before
+        those that have ids. None: the text does not determine them."""
         known = b"".join(self._spell(token) for token in tokens)
         if not missing:
             if not _is_alike(content, known):

@@ -31,11 +31,7 @@ class SamplingBounds:
 
 
 def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> None:
-    """Refuses sampling that the engine would refuse, or do in another way.
-
-    Raises:
-        RequestError: names the field.
-    """
+    """Refuses sampling that the engine would refuse, or do in another way."""
     for field, value, least, most in (
         ("temperature", sampling.temperature, 0.0, bounds.temperature),
         ("repeat_penalty", sampling.repeat_penalty, MIN_REPETITION_PENALTY, bounds.repeat_penalty),
@@ -55,13 +51,7 @@ def check_sampling(sampling: Sampling, engine: str, bounds: SamplingBounds) -> N
 def write_sampling(
     sampling: Sampling, vocabulary: Vocabulary, grammar: str | None
 ) -> dict[str, Any]:
-    """Writes the fields; for both engines, -1 at `top_k` means all tokens.
-
-    Args:
-        sampling: the requested sampling.
-        vocabulary: of the engine.
-        grammar: of the reply; None: there is none.
-    """
+    """Writes the fields; for both engines, -1 at `top_k` means all tokens."""
     fields: dict[str, Any] = {
         "temperature": sampling.temperature,
         "top_k": sampling.top_k or -1,

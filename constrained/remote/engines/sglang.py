@@ -15,15 +15,17 @@ from typing import Any
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.errors import RemoteError, RequestError
 from constrained.prompt.cache_scope import COMMON
-from constrained.remote.engines.answers import (
+from constrained.remote.engines.http_client import HttpClient
+from constrained.remote.engines.http_sampler import (
+    HttpSampler,
+    HttpTokenizer,
     check_prompt,
     read_count,
     read_ids,
     read_logprob,
     refuse,
+    refuse_more,
 )
-from constrained.remote.engines.http_client import HttpClient
-from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer, refuse_more
 from constrained.remote.engines.sampling_fields import (
     SamplingBounds,
     check_sampling,
@@ -123,9 +125,6 @@ class SglangSampler(HttpSampler):
     """A `TokenSampler` at an SGLang server.
 
     Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        facts: the properties that it reports.
         sequences: the maximum number of simultaneous requests.
     """
 
@@ -209,10 +208,6 @@ class _OutputReader:
     """Reads the events of one reply. Each event has all tokens so far, or, with the engine's option
     `--incremental-streaming-output`, only the new ones; the count shows how many are new.
 
-    Args:
-        client: makes the errors.
-        prompt: the number of prompt tokens.
-
     Attributes:
         is_over: the engine no longer works on the reply.
     """
@@ -225,7 +220,6 @@ class _OutputReader:
         self.is_over = False
 
     def read(self, event: Json) -> Iterator[Sampled]:
-        """Reads an event; raises RemoteError."""
         info = event.get("meta_info")
         if not isinstance(info, dict):
             raise refuse(self._engine, event, "it has no meta_info")

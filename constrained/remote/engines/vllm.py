@@ -14,15 +14,16 @@ from typing import Any
 
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.prompt.cache_scope import COMMON
-from constrained.remote.engines.answers import (
+from constrained.remote.engines.http_client import HttpClient
+from constrained.remote.engines.http_sampler import (
+    HttpSampler,
+    HttpTokenizer,
     check_prompt,
     read_count,
     read_ids,
     read_logprob,
     refuse,
 )
-from constrained.remote.engines.http_client import HttpClient
-from constrained.remote.engines.http_sampler import HttpSampler, HttpTokenizer
 from constrained.remote.engines.sampling_fields import (
     SamplingBounds,
     check_sampling,
@@ -61,7 +62,6 @@ class VllmFacts(EngineFacts):
     """The properties that a vLLM server reports.
 
     Args:
-        model: the name of its model.
         path: the source of its weights.
         context_length: of a sequence, in tokens.
     """
@@ -103,9 +103,6 @@ class VllmSampler(HttpSampler):
     """A `TokenSampler` at a vLLM server.
 
     Args:
-        client: the client of the server.
-        vocabulary: the local vocabulary, which the engine shares.
-        facts: the properties that it reports.
         sequences: the maximum number of simultaneous requests.
     """
 
@@ -165,7 +162,6 @@ class _ChunkReader:
     """Reads the chunks of one reply.
 
     Args:
-        engine: its name, for errors.
         prompt: the token ids that were sent.
 
     Attributes:
@@ -178,7 +174,6 @@ class _ChunkReader:
         self.end: SampleEnd | None = None
 
     def read(self, event: Json) -> Iterator[SampledToken]:
-        """Reads the tokens of a chunk; raises RemoteError."""
         choices = event.get("choices")
         if not isinstance(choices, list):
             raise refuse(self._engine, event, "it has no choices")

@@ -16,10 +16,10 @@ import llama_cpp
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
+from constrained.agent.loading import from_llama, load
 from constrained.agent.model import Model
 from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
-from constrained.loading import from_llama, load
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.errors import PolicyError, SchemaError
 from grammars.parse.parser import collect

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.loading import load
 from constrained.agent.model import Model
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ReplyError
-from constrained.loading import load
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.turn import ArgumentsDelta, CallRead, Event
 from tests.constrained.decode.recurrent_file import write_recurrent

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.agent.loading import load as load_model
 from constrained.decode.kv.snapshots import Cache
 from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
 from constrained.decode.schedule.batch_plan import BLOCK
@@ -16,7 +17,6 @@ from constrained.engine import llama_params
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
-from constrained.loading import load as load_model
 from constrained.prompt.cache_breakpoints import CacheBreakpoints
 from constrained.prompt.job import Job
 from examples.random_model import MARKERS, load_small, with_markers, write_hybrid, write_model

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.agent.loading import load
 from constrained.engine import llamacpp
-from constrained.engine.model_files import embedded
 from constrained.engine.options import MAX_SCALE, EngineOptions, Lora, LoraSource, split_scale
 from constrained.engine.probe import NO_PROBE
 from constrained.engine.protocol import Chunk
 from constrained.errors import ModelError, RequestError
-from constrained.loading import load
+from constrained.model_files import embedded
 from tests.command_line import Run
 from tests.lora_file import write_adapter
 from tests.templates import tool

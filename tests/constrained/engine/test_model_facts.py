@@ -8,8 +8,8 @@ from gguf import GGMLQuantizationType
 
 from constrained.engine.gguf.contents import list_parts
 from constrained.engine.model_facts import ModelFacts, read_facts
-from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
+from constrained.model_files import embedded
 from examples.random_model import load_small, write_model
 from tests.llama_c_api import loaded
 

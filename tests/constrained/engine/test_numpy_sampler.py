@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from constrained.engine.llamacpp import ChainSampler, LlamaEngine, load
-from constrained.engine.model_files import embedded
 from constrained.engine.numpy_sampler import RowSampler, adjust_logits, find_candidates
 from constrained.engine.protocol import Chunk, Engine, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.engine.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 from constrained.errors import GrammarError, ModelError, RequestError
 from constrained.mask.matcher import Matcher
+from constrained.model_files import embedded
 
 BYTES = byte_vocabulary()
 GREEDY = Sampling(temperature=0)

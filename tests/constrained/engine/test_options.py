@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 import llama_cpp
 import pytest
 
+from constrained.agent.loading import load
 from constrained.cli.declared import list_options
 from constrained.engine import llama_files, llama_params
 from constrained.engine.llama_params import context_params, describe_unused, model_params
@@ -21,7 +22,6 @@ from constrained.engine.options import (
     read_options,
 )
 from constrained.errors import RequestError
-from constrained.loading import load
 from tests.command_line import Run
 
 

@@ -10,12 +10,12 @@ import llama_cpp
 import numpy as np
 import pytest
 
+from constrained.agent.loading import load as load_ready
 from constrained.engine import llama_files, llamacpp
 from constrained.engine.llama_params import ContextSize
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
-from constrained.loading import load as load_ready
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run
 from tests.templates import HERMES

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from gguf import GGMLQuantizationType
 
+from constrained.agent.loading import load
 from constrained.agent.model import Model
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError, TokenLimitError
-from constrained.loading import load
 from constrained.mask.matcher import Matcher
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate

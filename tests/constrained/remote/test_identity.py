@@ -15,8 +15,8 @@ from fastapi.responses import Response
 from constrained import load
 from constrained.agent.model import Model
 from constrained.engine.llamacpp import load as load_engine
-from constrained.engine.model_files import embedded
 from constrained.errors import RemoteError
+from constrained.model_files import embedded
 from constrained.remote import identity, remote_runner
 from constrained.remote.address import EngineKind
 from constrained.remote.engines.http_client import _read_seconds

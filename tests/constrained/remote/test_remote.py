@@ -15,7 +15,6 @@ from constrained import load
 from constrained.agent.model import Model
 from constrained.engine.llama_files import read_header
 from constrained.engine.llamacpp import load as load_engine
-from constrained.engine.model_files import embedded
 from constrained.engine.sampling import Sampling
 from constrained.errors import (
     BusyError,
@@ -24,6 +23,7 @@ from constrained.errors import (
     RemoteError,
     RequestError,
 )
+from constrained.model_files import embedded
 from constrained.remote.address import EngineKind
 from tests.constrained.remote.faulty_proxy import Faults, make_proxy
 from tests.constrained.remote.local_sampler import LocalSampler

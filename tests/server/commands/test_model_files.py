@@ -7,8 +7,8 @@ import pytest
 
 from constrained.cli.declared import complete
 from constrained.engine.model_facts import read_facts
-from constrained.engine.model_files import embedded
 from constrained.errors import RequestError
+from constrained.model_files import embedded
 from server.commands.model_files import find_offers, read_presets
 from server.models.source import ModelSource
 from tests.server.commands.serve_arguments import read

@@ -19,8 +19,8 @@ from huggingface_hub import constants
 from constrained.cli.declared import complete
 from constrained.cli.options import choose_sequences, read_engine_options
 from constrained.cli.terminal.exit_codes import ExitCode
-from constrained.engine.model_files import embedded
 from constrained.errors import Error, RequestError
+from constrained.model_files import embedded
 from server.commands.serve_options import SEQUENCES, read_settings
 from server.commands.server_process import end_by_signal, find_models, run_server
 from server.settings import MIB, ReasoningField, Settings

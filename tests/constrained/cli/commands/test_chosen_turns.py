@@ -27,7 +27,7 @@ def command(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def command(model: Model, tools: Any, *words: str, lines: str = "") -> Any:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-        monkeypatch.setattr("constrained.loading.load", lambda *_, **__: model)
+        monkeypatch.setattr("constrained.agent.loading.load", lambda *_, **__: model)
         path = write(tmp_path / "tools.json", json.dumps(tools))
         return run(*words, "--tools", path, "--temp", "0")
 
@@ -82,6 +82,6 @@ def test_what_cannot_be(command: Any, words: tuple[str, ...], message: str) -> N
 
 
 def test_a_search_needs_tools(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.loading.load", lambda *_, **__: scripted("x"))
+    monkeypatch.setattr("constrained.agent.loading.load", lambda *_, **__: scripted("x"))
     code, _, err = run("call", "Go.", "--search-tools")
     assert (code, "no tools to search" in err) == (2, True)

@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 from constrained.cli.terminal.exit_codes import ExitCode
-from constrained.engine.model_files.embedded import PATH
 from constrained.inspect.evaluation import evaluate
 from constrained.inspect.evaluation.rows import QuestionKind
+from constrained.model_files.embedded import PATH
 from tests.command_line import Run
 from tests.lora_file import write_adapter
 

@@ -25,7 +25,7 @@ def command(run: Run, monkeypatch: pytest.MonkeyPatch) -> Any:
     def command(*words: str, scripts: tuple[str, ...], lines: tuple[str, ...] = ()) -> Any:
         data = "".join(f"{line}\n" for line in lines).encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        monkeypatch.setattr("constrained.loading.load", lambda *_, **__: scripted(*scripts))
+        monkeypatch.setattr("constrained.agent.loading.load", lambda *_, **__: scripted(*scripts))
         return run(*words)
 
     return command

@@ -7,7 +7,7 @@ import gguf
 import pytest
 
 from constrained.cli.parser import main
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from tests.embedding_file import write_embedding_model
 
 

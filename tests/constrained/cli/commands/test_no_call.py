@@ -24,7 +24,7 @@ def command(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def command(model: Model, *words: str, lines: str = "") -> int:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-        monkeypatch.setattr("constrained.loading.load", lambda *_, **__: model)
+        monkeypatch.setattr("constrained.agent.loading.load", lambda *_, **__: model)
         path = write(tmp_path / "tools.json", json.dumps([PING]))
         code, _, err = run(*words, "--tools", path, "--temp", "0")
         assert code == 0

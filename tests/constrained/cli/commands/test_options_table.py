@@ -169,8 +169,8 @@ class Seen:
             self.values |= vars(options["sampling"])
             return {"max_tokens": 20}
 
-        monkeypatch.setattr("constrained.engine.model_files.hub.fetch", fetch)
-        monkeypatch.setattr("constrained.loading.load", load)
+        monkeypatch.setattr("constrained.model_files.hub.fetch", fetch)
+        monkeypatch.setattr("constrained.agent.loading.load", load)
         monkeypatch.setattr(model, "compile", compile_noted)
         monkeypatch.setattr(model, "complete", lambda turns, **o: complete(turns, **note(o)))
         monkeypatch.setattr(model, "stream_turn", lambda turn, **o: stream(turn, **note(o)))

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.decode.drafts.decode_costs import ALONE, FITTED, DecodeCosts
-from constrained.decode.drafts.draft_budget import ALLOWANCE, CREDIT, DraftBudget
+from constrained.decode.drafts.decode_costs import (
+    ALLOWANCE,
+    ALONE,
+    CREDIT,
+    FITTED,
+    DecodeCosts,
+    DraftBudget,
+)
 from constrained.engine.protocol import Chunk, DecodeSize
 from constrained.engine.scripted import ScriptedEngine
 from constrained.engine.vocabulary.vocabulary import build_tokenizer

@@ -260,7 +260,7 @@ class Breaking(PromptLookup):
 
 def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(Copyist(), LONG)
-    monkeypatch.setattr("constrained.decode.drafts.speculation.PromptLookup", Breaking)
+    monkeypatch.setattr("constrained.decode.drafts.prompt_lookup.PromptLookup", Breaking)
     made = run(Copyist(), LONG)
     assert made.usage.drafted_tokens == 0
     assert told(made) == told(whole)
@@ -338,7 +338,7 @@ class Kept(PromptLookup):
 
 
 def test_a_value_that_did_not_fit_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.decode.drafts.speculation.PromptLookup", Kept)
+    monkeypatch.setattr("constrained.decode.drafts.prompt_lookup.PromptLookup", Kept)
     texts = (note(SAID, f"-{SAID}", True), note(SAID, SAID, True))
     (plain, spent), (drafted, less) = results(texts, f"Write: {SAID}", sampling=GREEDY)
     assert drafted == plain

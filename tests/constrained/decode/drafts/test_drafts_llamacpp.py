@@ -11,8 +11,8 @@ import pytest
 from constrained import Model, Sampling, load
 from constrained.engine.llamacpp import LlamaEngine, borrow
 from constrained.engine.llamacpp import load as load_engine
-from constrained.engine.model_files import embedded
 from constrained.engine.protocol import MAX_DRAFTED, Chunk
+from constrained.model_files import embedded
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.constrained.decode.recurrent_file import write_recurrent
 from tests.replies import uncounted

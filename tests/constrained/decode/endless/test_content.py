@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.decode.endless.content import EndlessContent
+from constrained.decode.parts.ends import EndlessContent
 from constrained.engine.sampling import Sampling
 from constrained.mask.logprobs import TokenDrawn
 from constrained.prompt.job import MAX_REPEATED

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.inputs.sources import TEMPLATES
 from benchmarks.inputs.stage import DRAW, stage
 from constrained.agent.model import Model
-from constrained.decode.endless.loops import LoopFinder
+from constrained.decode.endless.values import LoopFinder
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import RequestError
 from constrained.model.compile.compiled_turn import CompiledTurn

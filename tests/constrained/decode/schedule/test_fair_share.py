@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from constrained.decode.request import DecodeInput, DecodeOptions, Request
+from constrained.decode.schedule.active_turn import FREE, FairShare
 from constrained.decode.schedule.batch_plan import PROMPT_STEP
-from constrained.decode.schedule.fair_share import FREE, FairShare
 from constrained.decode.schedule.scheduler import Schedule, Seat
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits

@@ -18,7 +18,7 @@ from constrained.engine.gguf.weights import (
     find_false_claim,
     measure_bits,
 )
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from examples.random_model import load_small, write_model
 
 NUMBERS = {name: number for number, name in FILE_TYPES.items()}

@@ -19,11 +19,11 @@ from constrained.engine.gguf.contents import (
     count_bytes,
     read_contents,
 )
-from constrained.engine.model_files import embedded
 from constrained.inspect.doctor.checks.file import check_machine
 from constrained.inspect.doctor.examine import examine
 from constrained.inspect.doctor.subject import read_subject
 from constrained.inspect.doctor.verdicts import Diagnosis, Level, Verdict
+from constrained.model_files import embedded
 from examples.random_model import SMALL, Tokens, load_small, with_markers, write_model
 from examples.random_model.qwen3 import add_sizes, add_tokenizer
 from tests.templates import HERMES

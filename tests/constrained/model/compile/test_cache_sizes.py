@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from constrained.loading import load
+from constrained.agent.loading import load
 from constrained.mask import matcher as mask
 from constrained.model.compile import grammar_compiler
 from constrained.model.compile.compiler import Compiler

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.loading import load
 from constrained.agent.model import Model
 from constrained.errors import GrammarError, RequestError, TemplateError
-from constrained.loading import load
 from constrained.mask.matcher import Matcher
 from constrained.model.compile.compiler import Compiler
 from constrained.prompt.job import Job

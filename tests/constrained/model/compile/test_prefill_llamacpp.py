@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from constrained import Model, Sampling, load
-from constrained.engine.model_files import embedded
 from constrained.model.compile.compiler import Compiler
+from constrained.model_files import embedded
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.turn import ContentDelta, RegexAnswer

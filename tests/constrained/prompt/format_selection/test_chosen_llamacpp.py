@@ -5,9 +5,9 @@ from pathlib import Path
 import llama_cpp
 import pytest
 
+from constrained.agent.loading import from_llama, load
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.loading import from_llama, load
 from examples.random_model import load_small, write_model
 from grammars.wire.formats import QWEN3_CODER
 from tests.templates import HERMES, PAINT

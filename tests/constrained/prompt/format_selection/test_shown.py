@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from constrained.agent.loading import load
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.inspect.replay.check import check_rows
-from constrained.loading import load
 from constrained.model.compile.compiler import Compiler
 from constrained.prompt.format_selection.selection import SelectedFormat, select_format
 from constrained.prompt.job import Job

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.engine.model_files.embedded import PATH
 from constrained.inspect.replay.replay_context import read_context
 from constrained.model.compile.compiler import Compiler
+from constrained.model_files.embedded import PATH
 from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.job import Job
 from constrained.prompt.template.arrival import note_forms, write_canaries

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from constrained.engine.model_files.embedded import PATH
 from constrained.errors import TemplateError
 from constrained.inspect.replay.replay_context import read_context
 from constrained.model.compile.compiler import Compiler
+from constrained.model_files.embedded import PATH
 from constrained.prompt.job import Job
 from constrained.prompt.template.result_calls import match_results
 from tests.real_templates import real_templates

@@ -17,12 +17,12 @@ from constrained.engine.sampling import Sampling
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import RemoteError, RequestError
 from constrained.remote.address import EngineKind, read_address
-from constrained.remote.circuit_breaker import FAILURES, PAUSE, CircuitBreaker
 from constrained.remote.engines import llama_server, sglang, vllm
 from constrained.remote.engines.http_client import MAX_LINE, HttpClient
 from constrained.remote.engines.http_sampler import list_unwritten
-from constrained.remote.engines.lost_tokens import LostTokens
+from constrained.remote.engines.llama_server import LostTokens
 from constrained.remote.event_loop import EventLoopThread
+from constrained.remote.remote_runner import FAILURES, PAUSE, CircuitBreaker
 from constrained.remote.sampler import EngineVersion, SampledToken, SampleRequest, SampleStart
 from tests.constrained.remote.stand_ins import serving
 

@@ -10,13 +10,13 @@ from typing import Any, Unpack
 
 from constrained.agent.model import Model
 from constrained.decode.kv.snapshots import Cache
-from constrained.engine.model_files import embedded
-from constrained.engine.model_files.local_models import name_file
-from constrained.engine.model_files.sources import find_source
 from constrained.engine.options import CACHE_RAM, MAX_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
 from constrained.limits.isolated_call import refuse_at_import
 from constrained.model.construction import make_model, read_format
+from constrained.model_files import embedded
+from constrained.model_files.local_models import name_file
+from constrained.model_files.sources import find_source
 from constrained.remote.address import is_address
 from grammars.wire.format import Format
 

@@ -7,10 +7,10 @@ import pytest
 
 from constrained import Sampling, load
 from constrained.cli.terminal.exit_codes import ExitCode
-from constrained.engine.model_files import embedded
-from constrained.engine.model_files.packaged import MODELS, PackagedModel, find_packaged
-from constrained.engine.model_files.sources import find_source
 from constrained.errors import ModelError
+from constrained.model_files import embedded
+from constrained.model_files.packaged import MODELS, PackagedModel, find_packaged
+from constrained.model_files.sources import find_source
 from tests.command_line import Run
 
 BROUGHT = {"brought": PackagedModel("brings_a_model", "a.gguf", "pip install brings-a-model")}
@@ -67,7 +67,7 @@ def test_a_named_demo_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_line_says_how_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.engine.model_files.packaged.find_spec", lambda name: None)
+    monkeypatch.setattr("constrained.model_files.packaged.find_spec", lambda name: None)
     for command in (["call", "Hello"], ["chat"], ["serve"]):
         code, out, err = run(*command, "-m", "smollm2")
         assert (code, out) == (ExitCode.MODEL, ""), command

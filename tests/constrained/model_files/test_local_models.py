@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.engine.model_files.local_models import LocalModel, list_local, measure_files
+from constrained.model_files.local_models import LocalModel, list_local, measure_files
 
 
 @pytest.fixture

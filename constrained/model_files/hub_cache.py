@@ -13,9 +13,9 @@ from pathlib import Path
 from huggingface_hub import constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
-from constrained.engine.model_files.hub import choose, name_models, split_spec
-from constrained.engine.model_files.local_models import HUGGING_FACE, LocalModel
 from constrained.errors import ModelError, RequestError
+from constrained.model_files.hub import choose, name_models, split_spec
+from constrained.model_files.local_models import HUGGING_FACE, LocalModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +65,6 @@ def remove_cached(spec: str) -> CachedModel:
 
     Args:
         spec: as for `fetch`. The repository alone is enough if it has only one cached model.
-
-    Returns:
-        The removed model.
-
-    Raises:
-        RequestError: the name has another form, or fits several models.
-        ModelError: it is not on this machine, or cannot be removed.
     """
     name, wanted = split_spec(spec)
     there = [model for model in list_cached() if model.repo == name]

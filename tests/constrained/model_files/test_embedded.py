@@ -13,7 +13,7 @@ import pytest
 import constrained
 import grammars
 from constrained import Model, Sampling, load
-from constrained.engine.model_files import embedded
+from constrained.model_files import embedded
 from grammars.turn import ToolCall
 from tests.command_line import Run, write
 

@@ -41,9 +41,7 @@ class LocalModel:
 
     Attributes:
         program: the program that has downloaded it, or PACKAGE or HUGGING_FACE.
-        name: its name there.
-        path: of its file, or of its first part.
-        bytes: of all parts.
+        path, bytes: of its file or of its first part; of all parts.
         used: when it was last read, in seconds since 1970; None: not known.
     """
 

@@ -57,10 +57,6 @@ def fetch(
 
     Returns:
         The file to load; of a split model, the first part, with the others in the same folder.
-
-    Raises:
-        RequestError: the name has another form.
-        ModelError: no such model, no access to it, not in the cache, or the download failed.
     """
     repo, wanted = split_spec(spec)
     hub = _Hub(repo, token, endpoint or constants.ENDPOINT)
@@ -75,11 +71,7 @@ def fetch(
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """Splits the name of a model into the repository and the rest, which may be "".
-
-    Raises:
-        RequestError: the name does not have the form that `fetch` takes.
-    """
+    """Splits the name of a model into the repository and the rest, which may be ""."""
     match = SPEC.fullmatch(spec)
     if match is None:
         hint = "Write user/repo, user/repo:quant or user/repo:file.gguf"
@@ -92,12 +84,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
     parts.
 
     Args:
-        files: paths, in any order.
         wanted: a quantisation, a path or file name ending in `.gguf`, or "".
-        location: the place of the files, for errors.
-
-    Raises:
-        ModelError: no model there matches.
     """
     models = _models(files)
     if not wanted:
@@ -231,7 +218,6 @@ class _Hub:
     endpoint: str
 
     def list_files(self) -> dict[str, _RemoteFile]:
-        """Returns the files by path."""
         with self._failures():
             api = HfApi(endpoint=self.endpoint, token=self.token)
             info = api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT)
@@ -276,11 +262,7 @@ class _Hub:
         return Path(path)
 
     def _check_file(self, path: Path, name: str, file: _RemoteFile) -> None:
-        """Compares a downloaded file with the Hub's hash; huggingface_hub compares only its size.
-
-        Raises:
-            ModelError: it differs; the file is removed, so that it is not used as a model.
-        """
+        """Compares a downloaded file with its hash; huggingface_hub compares only its size."""
         if file.sha256 is None:
             return
         with path.open("rb") as data:

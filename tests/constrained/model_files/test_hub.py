@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from constrained.engine.llama_files import read_header
 from constrained.engine.llamacpp import load
-from constrained.engine.model_files.hub import PREFERRED, choose, fetch
-from constrained.engine.model_files.hub_cache import list_cached, remove_cached
 from constrained.errors import ModelError, RequestError
+from constrained.model_files.hub import PREFERRED, choose, fetch
+from constrained.model_files.hub_cache import list_cached, remove_cached
 from examples.random_model import load_small, write_model
 from tests.hub_server import Hub, serve
 

