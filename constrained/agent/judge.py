@@ -39,13 +39,11 @@ class RunLimits:
 
 
 class CallJudge:
-    """Judges the calls of one run. `partial`: the caller decides about calls of tools without a
-    function."""
+    """Judges the calls of one run."""
 
-    def __init__(self, toolset: RunToolset, limits: RunLimits, *, partial: bool):
+    def __init__(self, toolset: RunToolset, limits: RunLimits):
         self._toolset = toolset
         self._limits = limits
-        self._partial = partial
         self.spent = Spent()
         self._history = CallHistory(limits.max_repeats)
         self._declined: set[str] = set()
@@ -67,9 +65,6 @@ class CallJudge:
         answers: list[CallResult | None] = []
         spent = self.spent
         for call in calls:
-            if self._partial and self._toolset.find_function(call) is None:
-                answers.append(None)  # the caller decides about it
-                continue
             cost = self._price(call)
             answer = self._find_refusal(call)
             excess = self._limits.budget.find_excess(spent, cost)

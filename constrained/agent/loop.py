@@ -47,9 +47,6 @@ class AgentLoop:
     Args:
         options: of each turn.
         search: a search of further tools, which can be called after it has found them.
-        partial: execute the calls that have a function even if the caller has to execute others of
-            the same turn. False: then the caller executes all calls of such a turn.
-        final_answer: the last of `max_steps` turns is an answer, without calls.
 
     Attributes:
         reason: why the run is over; None: it is not over.
@@ -64,11 +61,8 @@ class AgentLoop:
         *,
         limits: RunLimits,
         search: ToolSearch | None = None,
-        partial: bool = False,
-        final_answer: bool = False,
     ):
         self._limits = limits
-        self._partial, self._final_answer = partial, final_answer
         self.toolset = RunToolset(
             tools,
             hidden=options.get("hidden_tools", ()),
@@ -87,7 +81,7 @@ class AgentLoop:
         self._replies: list[Reply] = []
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []
-        self.judge = CallJudge(self.toolset, limits, partial=partial)
+        self.judge = CallJudge(self.toolset, limits)
         self._last_turn: _LastTurn | None = None
 
     @property
@@ -102,7 +96,7 @@ class AgentLoop:
         # If the caller executes the calls, there are no answers.
         for number, answer in enumerate(self._answers):
             call = self._replies[-1].calls[number]
-            if answer is None and self.toolset.find_function(call) is not None:
+            if answer is None:
                 found.append((number, call))
         return found
 
@@ -118,8 +112,6 @@ class AgentLoop:
         spent = self._limits.budget.find_spent(self.judge.spent)
         if spent is not None and self._last_turn is None:
             self._last_turn = _LastTurn(Reason.BUDGET, f"{spent} is spent")
-        if self._final_answer and self.step == self._limits.max_steps - 1 and not self._last_turn:
-            self._last_turn = _LastTurn(Reason.MAX_STEPS, f"turn {self.step + 1} is the last one")
         options = self._options
         if self._last_turn is not None:
             options["tool_choice"] = "none"
@@ -160,8 +152,6 @@ class AgentLoop:
                 self.detail = self.judge.explain_repetition(reply.barred_calls[0])
         elif not all(map(self.toolset.find_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
-            if self._partial:
-                self._judge_calls(reply.calls)
         else:
             self._judge_calls(reply.calls)
 
@@ -181,10 +171,7 @@ class AgentLoop:
         """Takes the results of the open calls; adds those of all calls to the messages."""
         executed = iter(results)
         calls = self._context.messages[-1].get("tool_calls", ())
-        for number, (call, known) in enumerate(zip(calls, self._answers, strict=False)):
-            function = self.toolset.find_function(self._replies[-1].calls[number])
-            if known is None and function is None:
-                continue  # it is left to the caller
+        for call, known in zip(calls, self._answers, strict=False):
             answer = known or next(executed)
             self.judge.note(answer)
             self._results.append(answer)

@@ -23,9 +23,8 @@ YES = ("y", "yes")
 NO = ("", "n", "no")
 
 
-def add_options(parser: argparse.ArgumentParser, *, approve: bool = True) -> None:
-    """Declares the options of a command that calls tools of MCP servers; with `approve` also one
-    that allows all calls without questions."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of a command that calls tools of MCP servers."""
     add = parser.add_argument_group("MCP servers").add_argument
     help = "an MCP server: a command line or an address; may be repeated"
     add("--mcp", metavar="[NAME=]SERVER", action="append", default=[], help=help)
@@ -33,9 +32,8 @@ def add_options(parser: argparse.ArgumentParser, *, approve: bool = True) -> Non
     add("--mcp-config", metavar="FILE", action="append", default=[], help=help)
     help = "maximum seconds for a call; default: 60"
     add("--mcp-timeout", metavar="SECONDS", type=float, default=60, help=help)
-    if approve:
-        help = "execute calls without asking, even if they may change something"
-        add("--yes", action="store_true", help=help)
+    help = "execute calls without asking, even if they may change something"
+    add("--yes", action="store_true", help=help)
 
 
 def has_servers(options: argparse.Namespace) -> bool:

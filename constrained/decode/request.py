@@ -215,11 +215,6 @@ class Usage:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
 
-    @property
-    def kept_tokens(self) -> int:
-        """Generated tokens that are part of the reply."""
-        return self.completion_tokens - self.discarded_tokens
-
     def add_discarded(self, other: "Usage") -> "Usage":
         """Returns the usage with the tokens of another turn added as discarded ones.
 

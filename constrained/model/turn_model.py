@@ -231,19 +231,6 @@ class TurnModel:
         work = partial(self.compiler.compile_text, prompt, answer, **options)
         return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
 
-    async def acompile_text(
-        self,
-        prompt: str | Sequence[int],
-        answer: Answer | None = None,
-        timeout: float | None = None,
-        *,
-        client: Hashable = None,
-        **options: Unpack[RawOptions],
-    ) -> CompiledTurn:
-        """Like `compile_text`, for asyncio."""
-        work = partial(self.compiler.compile_text, prompt, answer, **options)
-        return await arun(self.queue.prepare(work, timeout, client, is_known=answer is None))
-
     def complete(
         self,
         turns: Sequence[CompiledTurn],

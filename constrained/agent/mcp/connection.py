@@ -69,11 +69,6 @@ class McpConnection:
         """The name of the server: the given one, or else the server's own."""
         return self._name or str(self._server)
 
-    @property
-    def is_lost(self) -> bool:
-        """True if the server has ended and is not restarted."""
-        return self._client is None and not self._may_reopen
-
     async def open(self) -> None:
         """Starts the server, or connects to it."""
         ready = asyncio.get_running_loop().create_future()

@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 import operator
 import re
-from collections.abc import Callable, Container, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from mcp import types
@@ -32,23 +32,6 @@ class McpOptions(TypedDict, total=False):
     namespace: bool | None
     timeout: float | None
     connect_timeout: float
-
-
-@dataclass(frozen=True)
-class McpTool:
-    """A tool of a server.
-
-    Args:
-        server: the name of the server.
-        name: the server's name of the tool.
-        listed: as the server lists it.
-        function: the tool for a run, under the name that the model sees.
-    """
-
-    server: str
-    name: str
-    listed: Mapping[str, Any]
-    function: FunctionTool
 
 
 def connect_mcp(*sources: Source, **options: Unpack[McpOptions]) -> "McpServers":
@@ -94,7 +77,7 @@ class McpServers:
         self._loop: EventLoopThread | None = None
         self._connections: list[McpConnection] = []
         self._listed: list[list[types.Tool]] = []
-        self._tools: list[McpTool] = []
+        self._tools: list[FunctionTool] = []
 
     def __enter__(self) -> "McpServers":
         loop = self._start()
@@ -163,13 +146,13 @@ class McpServers:
         """The names of the servers."""
         return [connection.name for connection in self._connections]
 
-    @property
-    def is_lost(self) -> bool:
-        """True if a server has ended and is not restarted."""
-        return any(connection.is_lost for connection in self._connections)
+    def tools(self) -> list[FunctionTool]:
+        """Returns the current tools of all servers.
 
-    def list_tools(self) -> list[McpTool]:
-        """Returns the current tools of all servers, each with its server."""
+        If `model.run` gets this function (`servers.tools`), it calls it before each turn, so the
+        next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
+        early.
+        """
         self._find_loop()
         listed = [connection.tools for connection in self._connections]
         # A connection has a new list after each change.
@@ -179,27 +162,15 @@ class McpServers:
             self._tools = self._make_tools()
         return list(self._tools)
 
-    def tools(self) -> list[FunctionTool]:
-        """Returns the current tools of all servers.
-
-        If `model.run` gets this function (`servers.tools`), it calls it before each turn, so the
-        next turn has the tools that a server adds. Calls of read-only tools (`readOnlyHint`) start
-        early.
-        """
-        return [tool.function for tool in self.list_tools()]
-
-    def _make_tools(self) -> list[McpTool]:
-        made: list[McpTool] = []
+    def _make_tools(self) -> list[FunctionTool]:
+        origins: list[tuple[str | None, str]] = []
+        made: list[FunctionTool] = []
         for connection, tools in zip(self._connections, self._listed, strict=True):
             for tool in tools:
-                form = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-                function = FunctionTool.from_mcp(tool, self._make_call(connection, tool.name))
-                made.append(McpTool(connection.name, tool.name, form, function))
-        origins = [(tool.server if self._has_namespace else None, tool.name) for tool in made]
-        named: list[McpTool] = []
-        for tool, name in zip(made, name_tools(origins), strict=True):
-            named.append(replace(tool, function=replace(tool.function, name=name)))
-        return named
+                made.append(FunctionTool.from_mcp(tool, self._make_call(connection, tool.name)))
+                origins.append((connection.name if self._has_namespace else None, tool.name))
+        names = name_tools(origins)
+        return [replace(tool, name=name) for tool, name in zip(made, names, strict=True)]
 
     def _make_call(self, connection: McpConnection, tool: str) -> Callable[..., Any]:
         async def call(**arguments: Any) -> McpResult:

@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from constrained.agent.actions import Blocking, complete
 from constrained.agent.finished_run import Reason, Run
-from constrained.agent.judge import RunLimits
-from constrained.agent.loop import AgentLoop
 from constrained.agent.model import Model
-from constrained.agent.run import RunSettings, arun, drive, run
+from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
 from constrained.model.reply import Reply
@@ -519,35 +516,3 @@ def test_calls_that_are_excluded_from_the_start():
     known = [ToolCall("add", {"a": 1, "b": 1})]
     ran = run(wishing(ADD, "No."), "Go.", [add], sampling=GREEDY, excluded_calls=known)
     assert (ran.reason, ran.content, ran.calls) == (Reason.REPEATED, "No.", ())
-
-
-def test_a_loop_shares_a_turn_with_its_caller() -> None:
-    calls = hermes_call("slow", '{"name": "a"}') + "\n" + hermes_call("mine", "{}")
-    mine = {"name": "mine", "parameters": {"type": "object", "properties": {}}}
-    told: list[tuple[int, str]] = []
-
-    def slow(name: str) -> str:
-        return f"slow {name}"
-
-    settings = RunSettings(on_result=lambda number, made: told.append((number, made.content)))
-    for partial, expected in ((True, [(0, "slow a")]), (False, [])):
-        told.clear()
-        with scripted(calls, "Done.") as model:
-            loop = AgentLoop(
-                "Go.", [slow, mine], {}, limits=RunLimits(), partial=partial, final_answer=True
-            )
-            run = complete(drive(loop, Blocking(model), settings))
-        assert run.reason is Reason.TOOL_CALLS
-        assert told == expected
-        assert len(run.calls) == len(expected)
-
-
-def test_the_last_turn_of_a_loop_can_be_an_answer() -> None:
-    def ping() -> str:
-        return "pong"
-
-    with scripted(hermes_call("ping"), "Done.") as model:
-        limits = RunLimits(max_steps=2)
-        loop = AgentLoop("Go.", [ping], {}, limits=limits, final_answer=True)
-        run = complete(drive(loop, Blocking(model), RunSettings(limits=limits)))
-    assert (run.reason, run.content, run.steps) == (Reason.MAX_STEPS, "Done.", 2)

@@ -230,7 +230,6 @@ def test_time_runs_while_a_job_waits_to_be_compiled(model: Model, clock: Clock) 
     job = Job([{"role": "user", "content": "Hi"}])
     late: list[Callable[[float], Awaitable[Any]]] = [
         lambda seconds: model.acompile(job, seconds),
-        lambda seconds: model.acompile_text("Hi", timeout=seconds),
     ]
 
     async def main() -> list[Any]:
