@@ -42,9 +42,15 @@ def decode_arguments(arguments: object) -> object:
 
 @dataclass(frozen=True)
 class CallConfidence:
-    """How sure the model was of a call: the lowest probability of a choice, from 0 to 1, among the
-    tokens that the mask allowed: in the whole call, in its start up to the name, in each
-    argument."""
+    """How sure the model was of a call, from 0 to 1.
+
+    Each number is the lowest probability of a choice, among the tokens that the mask allowed.
+
+    Args:
+        lowest: in the whole call.
+        name: in the start of the call and its name: that there is a call, and of this tool.
+        arguments: in each argument.
+    """
 
     lowest: float
     name: float
@@ -100,21 +106,34 @@ class Turn:
 
 @dataclass(frozen=True)
 class ReasoningDelta:
-    """Event: the reasoning continues with this text."""
+    """Event: the reasoning continues.
+
+    Args:
+        text: the new piece of text.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class ContentDelta:
-    """Event: the content continues with this text."""
+    """Event: the content continues.
+
+    Args:
+        text: the new piece of text.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class CallOpened:
-    """Event: a tool call begins; `index` is its number in this turn, from 0."""
+    """Event: a tool call begins.
+
+    Args:
+        index: the number of the call in this turn, from 0.
+        name: the name of the tool.
+    """
 
     index: int
     name: str
@@ -122,14 +141,23 @@ class CallOpened:
 
 @dataclass(frozen=True)
 class ArgumentStart:
-    """The value of an argument begins; part of `ArgumentsDelta.boundaries`."""
+    """The value of an argument begins; part of `ArgumentsDelta.boundaries`.
+
+    Args:
+        key: the name of the argument.
+    """
 
     key: str
 
 
 @dataclass(frozen=True)
 class ArgumentEnd:
-    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`."""
+    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`.
+
+    Args:
+        key: the name of the argument.
+        value: its value.
+    """
 
     key: str
     value: Json
@@ -140,8 +168,16 @@ Boundary: TypeAlias = ArgumentStart | ArgumentEnd
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
-    """Event: the arguments of a call continue. The texts of all deltas of a call, joined, are one
-    JSON object, whatever the wire format is. The boundaries are in order."""
+    """Event: the arguments of a call continue.
+
+    The texts of all deltas of a call, joined, are one JSON object, whatever the wire format of the
+    model is.
+
+    Args:
+        index: the number of the call in this turn, from 0.
+        text: the new piece of JSON.
+        boundaries: which arguments begin and end in this piece, in order.
+    """
 
     index: int
     text: str
@@ -150,7 +186,12 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True)
 class CallRead:
-    """Event: a tool call is complete; `index` is its number in this turn, from 0."""
+    """Event: a tool call is complete.
+
+    Args:
+        index: the number of the call in this turn, from 0.
+        call: the call with all of its arguments.
+    """
 
     index: int
     call: ToolCall
@@ -158,8 +199,11 @@ class CallRead:
 
 @dataclass(frozen=True)
 class CallCut:
-    """Event: the turn ended inside a call, which is not delivered. `text` is what there is of
-    it."""
+    """Event: the turn ended inside a call, which is therefore not delivered.
+
+    Args:
+        text: the text of the call so far, as the model wrote it.
+    """
 
     text: str
 
