@@ -18,6 +18,7 @@ from constrained.prompt.turn_cache import CachedTurn, History
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]
+_NO_TEXT = Prompt(())
 MAX_PROBES = 2  # if the ends of the last turns are not found, the ends of others are not, either
 
 
@@ -32,13 +33,15 @@ class Missed(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reusable:
-    """A prompt that begins with tokens of the turn cache, up to the last turn that is reused, and
-    the messages whose reasoning is in it."""
+class Reuse:
+    """The last cached turn whose tokens begin a prompt, their number, and the text after them; or
+    why it has none. `reasoning`: the messages whose reasoning is in the prompt."""
 
-    turn: CachedTurn
-    rest: Prompt
-    reasoning: frozenset[int]
+    turn: CachedTurn | None = None
+    tokens: int = 0
+    missed: Missed | None = None
+    reasoning: frozenset[int] = frozenset()
+    rest: Prompt = _NO_TEXT
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,8 @@ class RenderedHistory:
             return frozenset()
         return frozenset(index for index, character in marked.items() if character in text)
 
-    def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
-        """Returns the prompt with the last cached turn that may be in it; or why the last one may
-        not. `reasoning`: indexes of the messages whose reasoning the template writes."""
+    def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reuse:
+        """`reasoning`: indexes of the messages whose reasoning the template writes."""
         allowed = _allow_reasoning(self.history, recall, reasoning)
         missed = list[Missed]()
         probes = 0
@@ -82,12 +84,13 @@ class RenderedHistory:
             rest = self._find_rest(index)
             if isinstance(rest, Prompt):
                 later = {other for other in reasoning if other > index}
-                return Reusable(turn, rest, needed | later)
+                count = len(turn.all_tokens)
+                return Reuse(turn, count, reasoning=needed | later, rest=rest)
             missed.append(rest)
             probes += 1
             if probes == MAX_PROBES:
                 break
-        return missed[0] if missed else Missed.NONE
+        return Reuse(missed=missed[0] if missed else Missed.NONE, reasoning=reasoning)
 
     def _find_rest(self, index: int) -> Prompt | Missed:
         messages = copy_json(self.history.messages)

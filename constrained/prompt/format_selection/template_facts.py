@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.find import find_format
@@ -58,12 +57,6 @@ class TemplateFacts:
     @cached_property
     def detection(self) -> Detection | NoFormat:
         return find_format(self.chat)
-
-    @cached_property
-    def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
-        if not self.only_shows_tools:
-            return NoFormat("calls in OpenAI's form are in its prompt")
-        return find_message_form(self._template)
 
     @cached_property
     def stated(self) -> Detection | NoFormat:

@@ -213,19 +213,19 @@ _ONLY_FIRST = """{% for m in messages %}{% if m.role == "system" and not loop.fi
     {{- raise_exception("Not here.") }}{% endif %}{{ m.role }}: {{ m.content }};{% endfor %}"""
 
 
-def test_system_messages_that_a_template_refuses_go_to_the_first_one():
+def test_system_messages_that_a_template_refuses_are_of_the_user():
     user = {"role": "user", "content": "Hi"}
     first, later = ({"role": role, "content": role} for role in ("system", "developer"))
-    template = ChatTemplate(_ONLY_FIRST)
+    template = ChatTemplate(_ONLY_FIRST).with_forms()
     assert template.render([first, user]) == "system: system;user: Hi;"
-    text = "system: system\n\ndeveloper;user: Hi;user: Hi;"
+    text = "system: system;user: Hi;user: <system>\ndeveloper\n</system>;user: Hi;"
     assert template.render([first, user, later, user]) == text
     parts = later | {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
-    assert template.render([user, parts]) == "system: a\nb;user: Hi;"
+    assert template.render([user, parts]) == "user: Hi;user: <system>\na\nb\n</system>;"
     picture = later | {"content": [{"type": "image"}]}
     with pytest.raises(TemplateError, match=r"Not here\."):
         template.render([first, user, picture])
-    anywhere = ChatTemplate("{% for m in messages %}{{ m.role }};{% endfor %}")
+    anywhere = ChatTemplate("{% for m in messages %}{{ m.role }};{% endfor %}").with_forms()
     assert anywhere.render([first, user, later]) == "system;user;system;"
 
 
