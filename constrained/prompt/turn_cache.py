@@ -37,12 +37,8 @@ def digest(*parts: object) -> bytes:
     key = hash_json(parts)
     if key is not None:
         return key
-
-    def show(value: object) -> object:
-        return value.hex() if isinstance(value, bytes) else repr(value)
-
     try:
-        data = json.dumps(parts, ensure_ascii=False, default=show).encode(errors="replace")
+        data = json.dumps(parts, default=repr).encode()
     except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
         return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()

@@ -41,6 +41,8 @@ _PROBE = "PROBE-OF-A-TEXT"
 _PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
 _PROBE_ARGUMENTS = {"probe_key": "probe value"}
 _PROBE_CUT = '{"probe_key": "probe'
+_EMPTY = nodes.Const("")
+_REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
 _WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
@@ -167,6 +169,28 @@ class ChatTemplate:
         return json.dumps(_PROBE_CUT) in text or (
             _PROBE_CUT in text and "{" + _PROBE_CUT not in text
         )
+
+    @cached_property
+    def removed_texts(self) -> frozenset[str]:
+        """Texts that the template deletes, as Nemotron-Nano-v2 /think, or splits at."""
+        removed: set[str] = set()
+        for call in self.tree.find_all((nodes.Call, nodes.Filter)):
+            match call:
+                case nodes.Call(node=nodes.Getattr(attr=name), args=arguments):
+                    pass
+                case nodes.Filter(name=name, args=arguments):
+                    pass
+                case _:
+                    continue
+            match arguments:
+                case [nodes.Const(value=str(text)), *rest] if name in _REMOVING:
+                    # A single character counts only if it is deleted: where templates split lines
+                    # or escape XML, the text stays.
+                    if len(text) > 1 or _EMPTY in rest:
+                        removed.add(text)
+                case _:
+                    pass
+        return frozenset(removed)
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Refuses calls whose arguments are no object and that the template cannot write."""

@@ -21,9 +21,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
-
-from jinja2 import nodes
 
 from constrained.errors import TemplateError
 from constrained.prompt.messages import normalise
@@ -48,8 +45,6 @@ _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
 SEARCHES = 4 * MIB  # results of searches in tools and messages
 LARGEST = 500_000  # bytes of each
-_EMPTY = nodes.Const("")
-_REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -115,7 +110,7 @@ def render_prompt(
         texts = [template.source, *template.tokens.values(), normal, variables, tools]
         (character,) = find_free_characters(texts)
         kept = frozenset(keep)
-        removed = _find_removed_texts(template.tree) | kept
+        removed = template.removed_texts | kept
         guard = _Guard(character, _read_markers(frozenset(markers), frozenset(), removed))
         reply_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
         tags = frozenset(text for text in removed if find_tags(text) == [text])
@@ -188,38 +183,6 @@ def _split(text: str, character: str) -> tuple[str, ...]:
             written[-1] = before[: len(before) - (slashes & -slashes)]
         written += [character if slashes else code, part]
     return tuple(filter(None, "".join(written).split(character)))
-
-
-_removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionary()
-
-
-def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    """Returns texts that the template deletes, as Nemotron-Nano-v2 /think, or splits at."""
-    known = _removed.get(tree)
-    if known is None:
-        known = _removed[tree] = _list_removed_texts(tree)
-    return known
-
-
-def _list_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    removed: set[str] = set()
-    for call in tree.find_all((nodes.Call, nodes.Filter)):
-        match call:
-            case nodes.Call(node=nodes.Getattr(attr=name), args=arguments):
-                pass
-            case nodes.Filter(name=name, args=arguments):
-                pass
-            case _:
-                continue
-        match arguments:
-            case [nodes.Const(value=str(text)), *rest] if name in _REMOVING:
-                # A single character counts only if it is deleted: where templates split lines or
-                # escape XML, the text stays.
-                if len(text) > 1 or _EMPTY in rest:
-                    removed.add(text)
-            case _:
-                pass
-    return frozenset(removed)
 
 
 @dataclass(frozen=True)
