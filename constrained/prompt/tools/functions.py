@@ -205,7 +205,7 @@ class FunctionTool:
         return _build(options, name=name, parameters=schema, function=function)
 
     @classmethod
-    def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
+    def from_mcp(cls, tool: Any, function: Callable[..., Any] | None) -> "FunctionTool":
         """Makes a tool from an MCP server's description, and a function that calls that server.
 
         The tool is read-only if its annotation `readOnlyHint` says so, and repeatable if its
@@ -213,7 +213,7 @@ class FunctionTool:
 
         Args:
             tool: an object (`mcp.types.Tool`), or its JSON.
-            function: takes the arguments as keywords.
+            function: takes the arguments as keywords. None: you execute the calls.
 
         Returns:
             The tool.
@@ -307,10 +307,12 @@ def _read_mark(given: Any) -> ToolOptions:
 
 
 def as_tool(given: Any) -> Any:
-    """Converts functions, other callables and model classes to `FunctionTool` (ToolError: it cannot
-    be one); returns all other values unchanged."""
-    if isinstance(given, FunctionTool | Mapping) or _is_mcp(given) or not callable(given):
+    """Converts functions, other callables, model classes and tools of MCP to `FunctionTool`
+    (ToolError: it cannot be one); returns all other values unchanged."""
+    if isinstance(given, FunctionTool | Mapping):
         return given
+    if not callable(given):
+        return FunctionTool.from_mcp(given, None) if _is_mcp(given) else given
     if is_model(given):
         return FunctionTool.from_model(given)
     if isinstance(given, type):
@@ -326,16 +328,6 @@ def as_json(given: Any) -> Any:
     given = as_tool(given)
     if isinstance(given, FunctionTool):
         return given.to_json()
-    if _is_mcp(given):
-        body = _read_mcp(given)
-        shown = {
-            "name": body["name"],
-            "description": body["description"] or "",
-            "inputSchema": body["inputSchema"],
-        }
-        if _is_repeatable(body["_meta"]):
-            shown["repeatable"] = True
-        return shown
     return given
 
 
@@ -371,8 +363,6 @@ def _is_repeatable(meta: Any) -> bool:
 
 def _is_mcp(given: Any) -> bool:
     """Recognises an `mcp.types.Tool` by its attributes: `mcp` need not be installed."""
-    if callable(given):  # also a function with such attributes
-        return False
     return hasattr(given, "name") and _find_schema(given) is not None
 
 
