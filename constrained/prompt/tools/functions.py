@@ -316,7 +316,7 @@ def as_tool(given: Any) -> Any:
     if is_model(given):
         return FunctionTool.from_model(given)
     if isinstance(given, type):
-        hint = "Use a function, a pydantic model or a dataclass"
+        hint = "Use a function, a model of pydantic 2 or a dataclass"
         raise ToolError(
             f"class {given.__qualname__} has no fields that could be arguments", hint=hint
         )
