@@ -142,9 +142,9 @@ class ChatTemplate:
         - for an assistant message without content and calls, the content "", then a space;
         - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools.
 
-        If it refuses a conversation, it gets an empty system message or one of the user, or all
-        system messages as one; see also `with_forms`. If it reads no variable `tools`, they go
-        where it writes them: into another variable, or a field of the system message.
+        If it refuses a conversation, it gets an empty system message or one of the user; see also
+        `with_forms`. If it reads no variable `tools`, they go where it writes them: into another
+        variable, or a field of the system message.
 
         Raises:
             TemplateError: the template fails with every form (the error is that of the first one),
