@@ -29,17 +29,6 @@ from grammars.infer.text import find_tags
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.packed_json import pack_json, unpack_json
 
-# Templates compare these fields rather than write them. They are not cut; a marker is refused.
-_VERBATIM = {
-    ("messages", "*", "role"),
-    ("messages", "*", "tool_call_id"),
-    ("messages", "*", "content", "*", "type"),
-    ("messages", "*", "tool_calls", "*", "id"),
-    ("messages", "*", "tool_calls", "*", "type"),
-    ("tools", "*", "type"),
-}
-
-Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
@@ -97,7 +86,7 @@ def render_prompt(
         variables: the `kwargs` of `ChatTemplate.render`; text in them is data too.
 
     Raises:
-        TemplateError: as in `ChatTemplate.render`; or a role, an id or a type holds a marker.
+        TemplateError: as in `ChatTemplate.render`.
         ValueError: a marker of fewer than two characters, which cannot be cut.
     """
     variables = variables or {}
@@ -119,7 +108,7 @@ def render_prompt(
             _cut_messages(normal, guard, reply_guard, call_guard),
             _cut_tools(tools, guard),
             add_generation_prompt=add_generation_prompt,
-            **guard.cut_data(variables, ("chat_template_kwargs",)),
+            **guard.cut_data(variables),
         )
     return Prompt(_split(text, character))
 
@@ -165,7 +154,7 @@ def _find_used(data: Any) -> frozenset[int]:
 @_remember
 def _cut_tools(tools: Any, guard: "_Guard") -> Any:
     """Returns the tools with cuts. The result is shared, so each template gets its own copy."""
-    return guard.cut_data(tools, ("tools",))
+    return guard.cut_data(tools)
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:
@@ -249,20 +238,12 @@ class _Guard:
     character: str
     markers: _Markers
 
-    def cut_data(self, value: Any, path: Path) -> Any:
+    def cut_data(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            cut: dict[Any, Any] = {}
-            for key, item in value.items():
-                cut[self.cut_text(key)] = self.cut_data(item, (*path, key))
-            return cut
+            return {self.cut_text(key): self.cut_data(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.cut_data(item, (*path, i)) for i, item in enumerate(value)]
-        if tuple("*" if isinstance(step, int) else step for step in path) not in _VERBATIM:
-            return self.cut_text(value)
-        if isinstance(value, str) and self.markers.starts.search(value):
-            where = "/" + "/".join(map(str, path))
-            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
-        return value
+            return [self.cut_data(item) for item in value]
+        return self.cut_text(value)
 
     def cut_text(self, value: Any) -> Any:
         if not isinstance(value, str):
@@ -275,7 +256,7 @@ def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard, call_guard: _Guard
 ) -> list[dict[str, Any]]:
     cut: list[dict[str, Any]] = []
-    for i, message in enumerate(messages):
+    for message in messages:
         safe: dict[str, Any] = {}
         for key, item in message.items():
             chosen = guard
@@ -283,6 +264,6 @@ def _cut_messages(
                 chosen = reply_guard
             elif key == "tool_calls" or message["role"] == "tool":
                 chosen = call_guard
-            safe[guard.cut_text(key)] = chosen.cut_data(item, ("messages", i, key))
+            safe[guard.cut_text(key)] = chosen.cut_data(item)
         cut.append(safe)
     return cut
