@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from constrained.limits.isolated_call import Isolation as Isolation
     from constrained.mask.logprobs import TokenDrawn as TokenDrawn
     from constrained.model.reply import Reply as Reply
-    from constrained.prompt.tools.call_result import CallResult as CallResult
-    from constrained.prompt.tools.call_result import Outcome as Outcome
+    from constrained.prompt.tools.execution import CallResult as CallResult
+    from constrained.prompt.tools.execution import Outcome as Outcome
     from constrained.prompt.tools.functions import FunctionTool as FunctionTool
     from constrained.prompt.tools.functions import tool as tool
     from constrained.prompt.tools.reports import ToolReport as ToolReport
@@ -98,7 +98,7 @@ _NAMES = {
     "constrained.agent.model": ("Model",),
     "constrained.model.reply": ("Reply",),
     "constrained.decode.schedule.streams": ("AsyncStream", "Stream"),
-    "constrained.prompt.tools.call_result": ("CallResult", "Outcome"),
+    "constrained.prompt.tools.execution": ("CallResult", "Outcome"),
     "constrained.prompt.tools.functions": ("FunctionTool", "tool"),
     "constrained.limits.isolated_call": ("Isolation",),
     "constrained.prompt.tools.reports": ("ToolReport", "report_tools"),

@@ -19,8 +19,14 @@ from constrained.errors import RequestError
 from constrained.limits.isolated_call import IsolatedImportError
 from constrained.model.loaded_model import LoadedModel
 from constrained.model.reply import Reply
-from constrained.prompt.tools.call_result import CallResult, Outcome, fail
-from constrained.prompt.tools.execution import acall_function, call_function, format_result
+from constrained.prompt.tools.execution import (
+    CallResult,
+    Outcome,
+    acall_function,
+    call_function,
+    fail,
+    format_result,
+)
 from grammars.turn import ToolCall
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 from constrained.agent.budget import Spent
 from constrained.agent.context import DroppedResult
 from constrained.model.reply import Reply
-from constrained.prompt.tools.call_result import CallResult
+from constrained.prompt.tools.execution import CallResult
 from grammars.turn import ToolCall
 
 

@@ -9,7 +9,7 @@ from constrained.agent.repetition import CallHistory, identify_call
 from constrained.agent.run_tools import RunToolset
 from constrained.errors import RequestError
 from constrained.limits.isolated_call import Isolation
-from constrained.prompt.tools.call_result import CallResult, Outcome, refuse
+from constrained.prompt.tools.execution import CallResult, Outcome, refuse
 from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall
 

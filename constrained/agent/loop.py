@@ -17,7 +17,7 @@ from constrained.model.confidence_policy import explain_unsure_calls
 from constrained.model.reply import Reply
 from constrained.prompt.assistant_prefill import read_message
 from constrained.prompt.messages import normalise
-from constrained.prompt.tools.call_result import CallResult, Outcome, refuse
+from constrained.prompt.tools.execution import CallResult, Outcome, refuse
 from constrained.prompt.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
 

@@ -27,7 +27,7 @@ from constrained.model.confidence_policy import (
     take_back,
 )
 from constrained.model.loaded_model import LoadedModel
-from constrained.prompt.tools.call_result import CallResult, decline
+from constrained.prompt.tools.execution import CallResult, decline
 from constrained.prompt.tools.shapes import read_choice
 from grammars.turn import CallRead, ToolCall
 

@@ -251,7 +251,7 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
     if not options.tools:
         return []
     if options.tools.endswith(".py"):
-        from constrained.prompt.tools.python_file import load_functions
+        from constrained.prompt.tools.functions import load_functions
 
         return [*load_functions(options.tools)]
     tools: Any = read_json(read_text(options.tools, "--tools"), options.tools)

@@ -15,7 +15,7 @@ from grammars.turn import ToolCall
 if TYPE_CHECKING:
     from constrained.agent.mcp.server import McpServer
     from constrained.agent.mcp.servers import McpServers
-    from constrained.prompt.tools.call_result import CallResult
+    from constrained.prompt.tools.execution import CallResult
 
 Read: TypeAlias = Callable[[str], str]
 """Shows a prompt, and returns the typed line."""
@@ -84,7 +84,7 @@ class CallExecutor:
         import asyncio  # slow to import, and most commands do without
 
         from constrained.agent.actions import aexecute_call
-        from constrained.prompt.tools.call_result import decline
+        from constrained.prompt.tools.execution import decline
         from constrained.prompt.tools.functions import find_tool
 
         tool = find_tool(call.name, tools)

@@ -13,7 +13,7 @@ from pydantic_core import SchemaError as SchemaBuildError
 from constrained.errors import ReplyError, RequestError
 from constrained.mask.trial import read_gbnf
 from constrained.prompt.tools.drawn_values import try_drawn_values
-from constrained.prompt.tools.python_types import TypeReader, describe_type, explain_kinds
+from constrained.prompt.tools.python_types import TypeReader, describe_type, explain_kind
 from grammars.errors import SchemaError
 from grammars.schema.lowering.lower import lower
 from grammars.schema.numbers import normalise_numbers
@@ -120,7 +120,7 @@ def _read_type(kind: Any) -> Target:
     try:
         reader, described = TypeReader(kind), describe_type(kind)
     except (PydanticSchemaGenerationError, PydanticUserError, SchemaBuildError) as e:
-        message = f"{kind!r} has no JSON schema: {explain_kinds([kind], e)}"
+        message = f"{kind!r} has no JSON schema: {explain_kind(e)}"
         raise RequestError(message, where="/schema", hint=hint) from e
     answer = _lower(described, "")
     try_drawn_values(described, reader, of=repr(kind), owner=kind)

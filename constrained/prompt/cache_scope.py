@@ -4,7 +4,6 @@ The response time and the count of cached tokens reveal whether a prompt was cac
 a client could guess the prompts of others piece by piece.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
@@ -33,7 +32,3 @@ def name_scope(salt: str | None) -> str:
 class ScopedTokens:
     tokens: list[int]
     scope: CacheScope
-
-
-def scope_tokens(tokens: Sequence[int], scope: CacheScope) -> ScopedTokens:
-    return ScopedTokens([*tokens], scope)

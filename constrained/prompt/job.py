@@ -1,7 +1,7 @@
 """The job: one turn that a caller wants, with its messages, tools and options."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -143,27 +143,17 @@ class Job:
         return name_scope(self.cache_salt)
 
 
-_CHOICES = {"think": Think, "key_order": KeyOrder, "recall": Recall, "envelopes": Envelopes}
-_SWITCHES = (
-    "parallel",
-    "thinking_tags",
-    "require_nonempty",
-    "drop_tools",
-    "prefill",
-    "cache_prompt",
-)
-
-
 def check_job(job: Job) -> None:
     """Refuses values of a wrong type, which would mostly act like the default (RequestError)."""
-    for name, kind in _CHOICES.items():
-        value = getattr(job, name)
-        if value not in list(kind):
+    for option in fields(job):
+        kind, value = option.type, getattr(job, option.name)
+        if kind is bool and not isinstance(value, bool):
+            message = f"{option.name} is {value!r}, not a boolean"
+            raise RequestError(message, where=f"/{option.name}")
+        if isinstance(kind, type) and issubclass(kind, StrEnum) and value not in list(kind):
             hint = f"Use {', '.join(kind)}"
-            raise RequestError(f"{name} is {value!r}", where=f"/{name}", hint=hint)
-    for name in _SWITCHES:
-        if not isinstance(value := getattr(job, name), bool):
-            raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
+            message = f"{option.name} is {value!r}"
+            raise RequestError(message, where=f"/{option.name}", hint=hint)
     if job.date is not None and not isinstance(job.date, datetime):
         hint = "Give a datetime"
         raise RequestError(f"date is {job.date!r}", where="/date", hint=hint)

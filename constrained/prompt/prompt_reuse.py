@@ -6,7 +6,6 @@ not reused if the template now writes another text before it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from constrained.errors import TemplateError
@@ -18,27 +17,19 @@ from constrained.prompt.turn_cache import CachedTurn, History
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]
+_NO_TEXT = Prompt(())
 MAX_PROBES = 2  # if the ends of the last turns are not found, the ends of others are not, either
 
 
-class Missed(StrEnum):
-    NONE = "no turn is kept"
-    REASONING = "the template drops earlier reasoning"
-    LAST = "no message of another role follows"
-    REFUSED = "the template accepts no other text there"
-    END = "the end of the turn is not found"
-    FRONT = "the template changes what comes before the turn"
-    AFTER = "the template changes what comes after the turn"
-
-
 @dataclass(frozen=True)
-class Reusable:
-    """A prompt that begins with tokens of the turn cache, up to the last turn that is reused, and
-    the messages whose reasoning is in it."""
+class Reuse:
+    """The last cached turn whose tokens begin a prompt, their number, and the text after them.
+    `reasoning`: the messages whose reasoning is in the prompt."""
 
-    turn: CachedTurn
-    rest: Prompt
-    reasoning: frozenset[int]
+    turn: CachedTurn | None = None
+    tokens: int = 0
+    reasoning: frozenset[int] = frozenset()
+    rest: Prompt = _NO_TEXT
 
 
 @dataclass(frozen=True)
@@ -65,11 +56,9 @@ class RenderedHistory:
             return frozenset()
         return frozenset(index for index, character in marked.items() if character in text)
 
-    def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
-        """Returns the prompt with the last cached turn that may be in it; or why the last one may
-        not. `reasoning`: indexes of the messages whose reasoning the template writes."""
+    def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reuse:
+        """`reasoning`: indexes of the messages whose reasoning the template writes."""
         allowed = _allow_reasoning(self.history, recall, reasoning)
-        missed = list[Missed]()
         probes = 0
         for index in sorted(self.history.turns, reverse=True):
             turn = self.history.turns[index]
@@ -77,41 +66,38 @@ class RenderedHistory:
             if turn.reasoning:
                 needed |= {index}
             if not needed <= allowed:
-                missed.append(Missed.REASONING)
                 continue
             rest = self._find_rest(index)
-            if isinstance(rest, Prompt):
+            if rest is not None:
                 later = {other for other in reasoning if other > index}
-                return Reusable(turn, rest, needed | later)
-            missed.append(rest)
+                count = len(turn.all_tokens)
+                return Reuse(turn, count, reasoning=needed | later, rest=rest)
             probes += 1
             if probes == MAX_PROBES:
                 break
-        return missed[0] if missed else Missed.NONE
+        return Reuse(reasoning=reasoning)
 
-    def _find_rest(self, index: int) -> Prompt | Missed:
+    def _find_rest(self, index: int) -> Prompt | None:
+        """Returns the prompt after a turn; None: the end of the turn is not found, or the template
+        changes what stands around it."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
-            return Missed.LAST
+            return None
         for message in messages[: index + 1]:  # the text of a message may depend on later ones
             _drop_reasoning(message)
         turn = messages[index]
         try:
             inside, after = find_free_characters([messages], 2)
             if not (_mark_turn(turn, inside) and _mark_text(messages[index + 1], after)):
-                return Missed.REFUSED
+                return None
             marked, opened = self.write(messages), self.write(messages[:index])
         except TemplateError:
-            return Missed.REFUSED
+            return None
         end = self.boundaries.find_end(marked, turn, inside=inside, after=after)
-        if end is None:
-            return Missed.END
-        if not self.boundaries.is_front_kept(opened.text, marked.text):
-            return Missed.FRONT
+        if end is None or not self.boundaries.is_front_kept(opened.text, marked.text):
+            return None
         rest = marked.text[end:].replace(after, "")
-        if not self.prompt.text.endswith(rest):
-            return Missed.AFTER
-        return self.prompt.tail(len(rest))
+        return self.prompt.tail(len(rest)) if self.prompt.text.endswith(rest) else None
 
 
 def _drop_reasoning(message: dict[str, Any]) -> None:

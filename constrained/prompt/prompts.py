@@ -18,7 +18,7 @@ from constrained.prompt.cache_scope import COMMON
 from constrained.prompt.format_selection.selection import SelectedFormat
 from constrained.prompt.job import Job, Recall
 from constrained.prompt.messages import check_parts, copy_json, normalise
-from constrained.prompt.prompt_reuse import Messages, Missed, RenderedHistory
+from constrained.prompt.prompt_reuse import Messages, RenderedHistory, Reuse
 from constrained.prompt.template.arrival import check_arrival, note_forms
 from constrained.prompt.template.conversation_forms import ConversationForm
 from constrained.prompt.template.special_tokens import Prompt, render_prompt
@@ -74,14 +74,6 @@ def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = Fals
         hint = "Replace it in the messages or tools"
         raise RequestError("the prompt has a lone surrogate", hint=hint) from e
     return tokens
-
-
-@dataclass(frozen=True)
-class Reuse:
-    turn: CachedTurn | None = None
-    tokens: int = 0
-    missed: Missed | None = None
-    reasoning: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -268,15 +260,12 @@ class Prompts:
         reasoning = frozenset[int]()
         if self._remembers:
             reasoning = rendered.find_reasoning()
-        found = rendered.find_reusable(recall, reasoning)
-        if isinstance(found, Missed):
-            tokens = encode_prompt(prompt, self._vocabulary)
-            return tokens, Reuse(missed=found, reasoning=reasoning)
-        written = self._vocabulary.text(found.turn.tokens[-MAX_SPACE:]).decode(errors="replace")
-        rest = encode_pieces(_without_space(found.rest, written), self._vocabulary, inside=True)
-        reused = found.turn.all_tokens
-        reuse = Reuse(turn=found.turn, tokens=len(reused), reasoning=found.reasoning)
-        return (*reused, *rest), reuse
+        reuse = rendered.find_reusable(recall, reasoning)
+        if reuse.turn is None:
+            return encode_prompt(prompt, self._vocabulary), reuse
+        written = self._vocabulary.text(reuse.turn.tokens[-MAX_SPACE:]).decode(errors="replace")
+        rest = encode_pieces(_without_space(reuse.rest, written), self._vocabulary, inside=True)
+        return (*reuse.turn.all_tokens, *rest), reuse
 
     @cached_property
     def _ends(self) -> frozenset[str]:

@@ -37,12 +37,8 @@ def digest(*parts: object) -> bytes:
     key = hash_json(parts)
     if key is not None:
         return key
-
-    def show(value: object) -> object:
-        return value.hex() if isinstance(value, bytes) else repr(value)
-
     try:
-        data = json.dumps(parts, ensure_ascii=False, default=show).encode(errors="replace")
+        data = json.dumps(parts, default=repr).encode()
     except (TypeError, ValueError, RecursionError):  # not JSON; rendering it raises the error
         return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
@@ -182,27 +178,16 @@ class History:
         return texts
 
 
-_TurnKey = tuple[bytes, bytes]  # what a turn answered, and its name
-
-
-@dataclass(frozen=True)
-class PackedTurn:
-    """A `CachedTurn` that refers to the turn before it by key; otherwise the same fields."""
-
-    name: bytes
-    before: tuple[bytes, bytes] | None
-    added: "array[int]"
-    tokens: "array[int]"
-    message: Mapping[str, Any]
-    shown_reasoning: frozenset[int]
+TurnKey = tuple[bytes, bytes]  # what a turn answered, and its name
 
 
 class TurnStore(Protocol):
-    """Turns that several processes share. For several threads."""
+    """Turns that several processes share, found without the turn before them, but with its key.
+    For several threads."""
 
-    def find(self, key: bytes) -> Iterable[PackedTurn]: ...
+    def find(self, key: bytes) -> Iterable[tuple[CachedTurn, TurnKey | None]]: ...
 
-    def keep(self, key: bytes, turn: PackedTurn) -> None: ...
+    def keep(self, key: bytes, turn: CachedTurn) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -211,7 +196,7 @@ class _Path:
 
     key: bytes
     turns: dict[int, CachedTurn] = field(default_factory=dict[int, CachedTurn])
-    followed: tuple[_TurnKey, ...] = ()
+    followed: tuple[TurnKey, ...] = ()
 
     def follow(self, number: int, turn: CachedTurn) -> "_Path":
         followed = (*self.followed, (self.key, turn.name))
@@ -232,7 +217,7 @@ class TurnCache:
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[_TurnKey, CachedTurn] = OrderedDict()
+        self._kept: OrderedDict[TurnKey, CachedTurn] = OrderedDict()
         self._of: dict[bytes, dict[bytes, CachedTurn]] = {}
 
     @property
@@ -269,7 +254,7 @@ class TurnCache:
             known = [*self._of.get(key, {}).values()]
         found = self._choose(known, message)
         if not found and self.shared is not None:
-            others = [self._take_over(key, packed) for packed in self.shared.find(key)]
+            others = [self._take_over(key, *shared) for shared in self.shared.find(key)]
             found = self._choose([turn for turn in others if turn is not None], message)
         return found[:MAX_PATHS]
 
@@ -280,25 +265,16 @@ class TurnCache:
                 found.append(turn)
         return found
 
-    def _take_over(self, key: bytes, packed: PackedTurn) -> CachedTurn | None:
-        """Returns a turn of another process; None if one before it is not there any more. A
+    def _take_over(self, key: bytes, turn: CachedTurn, before: TurnKey | None) -> CachedTurn | None:
+        """Returns a turn of another process; None if the one before it is not there any more. A
         conversation is read from its start, so these are in memory, unless that is short."""
-        before = None
-        if packed.before is not None:
-            with self._lock:
-                before = self._kept.get(packed.before)
-            if before is None:
-                return None
-        turn = CachedTurn(
-            before=before,
-            added=packed.added,
-            tokens=packed.tokens,
-            message=packed.message,
-            shown_reasoning=packed.shown_reasoning,
-        )
-        return self._put(key, turn)
+        if before is None:
+            return self._put(key, turn)
+        with self._lock:
+            known = self._kept.get(before)
+        return None if known is None else self._put(key, replace(turn, before=known))
 
-    def _touch(self, keys: Sequence[_TurnKey]) -> None:
+    def _touch(self, keys: Sequence[TurnKey]) -> None:
         """Notes that these turns were used. The first one counts as the latest: without it, the
         others cannot be found."""
         with self._lock:
@@ -308,18 +284,8 @@ class TurnCache:
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
         turn = self._put(key, turn)
-        if self.shared is None:
-            return
-        before = None if turn.before is None else (turn.before.key, turn.before.name)
-        packed = PackedTurn(
-            name=turn.name,
-            before=before,
-            added=turn.added,
-            tokens=turn.tokens,
-            message=turn.message,
-            shown_reasoning=turn.shown_reasoning,
-        )
-        self.shared.keep(key, packed)
+        if self.shared is not None:
+            self.shared.keep(key, turn)
 
     def _put(self, key: bytes, turn: CachedTurn) -> CachedTurn:
         turn = replace(turn, key=key)
@@ -335,7 +301,7 @@ class TurnCache:
                 self._drop(next(iter(self._kept)))
         return turn
 
-    def _drop(self, turn_key: _TurnKey) -> None:
+    def _drop(self, turn_key: TurnKey) -> None:
         turn = self._kept.pop(turn_key, None)
         if turn is None:
             return

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from constrained.engine.files.stored import skipping
-from constrained.prompt.turn_cache import PackedTurn
+from constrained.prompt.turn_cache import CachedTurn, TurnKey
 from server.models.shared_store import BestEffortStore, SharedStore, StoreEntry
 
 CALLS, DATES = "call", "date"
@@ -23,19 +23,20 @@ class SharedTurns:
         self._store = BestEffortStore(store)
         self._space = f"turn/{model}"
 
-    def find(self, key: bytes) -> Iterator[PackedTurn]:
+    def find(self, key: bytes) -> Iterator[tuple[CachedTurn, TurnKey | None]]:
         for value in self._store.read(self._space, key.hex()).values():
             with skipping("a turn of the shared store"):
                 yield _unpack(value)
 
-    def keep(self, key: bytes, turn: PackedTurn) -> None:
+    def keep(self, key: bytes, turn: CachedTurn) -> None:
         self._store.write(StoreEntry(self._space, key.hex(), _pack(turn), field=turn.name.hex()))
 
 
-def _pack(turn: PackedTurn) -> bytes:
-    before = None if turn.before is None else [part.hex() for part in turn.before]
+def _pack(turn: CachedTurn) -> bytes:
+    before = None
+    if turn.before is not None:
+        before = [turn.before.key.hex(), turn.before.name.hex()]
     head: dict[str, Any] = {
-        "name": turn.name.hex(),
         "before": before,
         "added": len(turn.added),
         "message": turn.message,
@@ -47,20 +48,20 @@ def _pack(turn: PackedTurn) -> bytes:
     )
 
 
-def _unpack(value: bytes) -> PackedTurn:
+def _unpack(value: bytes) -> tuple[CachedTurn, TurnKey | None]:
     start = _LENGTH + int.from_bytes(value[:_LENGTH])
     head = json.loads(value[_LENGTH:start])
     tokens = array("i")
     tokens.frombytes(value[start:])
-    before: Any = head["before"]
-    return PackedTurn(
-        name=bytes.fromhex(head["name"]),
-        before=None if before is None else (bytes.fromhex(before[0]), bytes.fromhex(before[1])),
+    turn = CachedTurn(
+        before=None,
         added=tokens[: head["added"]],
         tokens=tokens[head["added"] :],
         message=head["message"],
         shown_reasoning=frozenset(head["reasoning"]),
     )
+    before: Any = head["before"]
+    return turn, None if before is None else (bytes.fromhex(before[0]), bytes.fromhex(before[1]))
 
 
 class StoredIds:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from constrained.errors import ModelError
-from constrained.prompt.tools.call_result import Outcome
+from constrained.prompt.tools.execution import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from server.http.server_end import EXIT_SECONDS
 from tests.hostile.attacked import ROOT

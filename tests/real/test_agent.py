@@ -8,7 +8,7 @@ import pytest
 
 from constrained import Model, Sampling
 from constrained.agent.finished_run import Reason, Run
-from constrained.prompt.tools.call_result import Outcome
+from constrained.prompt.tools.execution import Outcome
 from tests.real.asks import QUESTION, TOOLS, add, each_sampling, get_weather, says
 
 pytestmark = pytest.mark.real

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from constrained.model.call_options import CompiledTurnOptions
     from constrained.model.reply import Reply
     from constrained.prompt.job import Job
-    from constrained.prompt.tools.call_result import CallResult
+    from constrained.prompt.tools.execution import CallResult
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from constrained.decode.kv.write_behind import WriteBehind
 from constrained.decode.metrics import Amount, Metrics
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError, ModelError
-from constrained.prompt.cache_scope import COMMON, CacheScope, ScopedTokens, scope_tokens
+from constrained.prompt.cache_scope import COMMON, CacheScope, ScopedTokens
 from grammars.wire.format import count_common
 
 WAITING = 4  # snapshots that wait to be written take a quarter of the memory for snapshots
@@ -344,7 +344,7 @@ class PrefixCache:
         self.take_snapshot(number, state, max(stays, find_elsewhere(state)))
         # The longest prefix first, since the sequence is cut to each of them.
         for pin in reversed(state.pins):
-            prefix = scope_tokens(state.tokens[:pin], state.scope)
+            prefix = ScopedTokens(state.tokens[:pin], state.scope)
             if len(prefix.tokens) < pin or pin <= stays:
                 continue
             if self.count_in_sequence(number, states[number], prefix, pin) < pin:
@@ -475,7 +475,7 @@ class Sequences:
 
     def find(self, tokens: Sequence[int], scope: CacheScope = COMMON) -> int:
         """Returns how many of the first tokens a prompt of this scope can reuse."""
-        wanted = scope_tokens(tokens, scope)
+        wanted = ScopedTokens([*tokens], scope)
         known = max(self._compare(wanted))
         return max(known, self._prefix_cache.find(wanted, known)[0])
 
@@ -492,7 +492,7 @@ class Sequences:
             scope: of the request. Only tokens of this scope are reused, and only requests of this
                 scope will reuse those that the sequence gets.
         """
-        number = self._fill(scope_tokens(tokens, scope), list(idle))
+        number = self._fill(ScopedTokens([*tokens], scope), list(idle))
         self._states[number].scope = scope
         return PrefixMatch(number, len(self.tokens(number)))
 

@@ -7,7 +7,7 @@ import pickle
 from dataclasses import dataclass, replace
 
 from constrained.model.compile.compiled_turn import CompiledTurn, TurnPlan
-from constrained.prompt.prompts import Reuse
+from constrained.prompt.prompt_reuse import Reuse
 from constrained.prompt.template.special_tokens import Prompt
 from grammars.limits.byte_cache import MIB, ByteCache
 from grammars.turn import Tool

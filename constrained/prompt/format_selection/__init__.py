@@ -2,6 +2,5 @@
 
 Needs `template`, `messages` and `grammars`. Start with `selection.select_format`; `template_facts`
 has the results of probing a template; `generic` has the instructions, and writes calls and results
-of the history as plain text; `message_forms` serves templates that expect calls in other fields or
-roles than OpenAI's.
+of the history as plain text.
 """

@@ -2,8 +2,7 @@
 format, and calls and results of the history are written as text in it."""
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
@@ -38,6 +37,8 @@ EXAMPLES = (
 )
 """The example calls of the instructions."""
 
+# No other text that was tried made a small model call more often or better. The prompt is searched
+# for its first line, since some templates drop the instructions.
 _TEXT = """You can call these tools. Each line describes one of them:
 <tools>
 {tools}
@@ -59,8 +60,7 @@ RESULT_STEMS = (_RESULT_OPENER[:-1], _RESULT_CLOSER[:-1])
 """The tags around results, without their last character: a model that may not write it writes
 another one there."""
 _RESULTS = f"You will get each result inside {_RESULT_OPENER}{_RESULT_CLOSER}. "
-_PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
-_TAG = re.compile(r"</?\w+>")
+_TOOL_TAGS = ("<tools>", "</tools>")
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 Message = dict[str, Any]
@@ -73,32 +73,19 @@ class Abilities:
     results: bool = False
 
 
-@dataclass(frozen=True)
-class Instructions:
-    """The text about tools in a prompt, with the places `{tools}` (a line for each), `{example}` (a
-    call), `{several}` (how several calls are written) and `{results}` (how results are). The prompt
-    is searched for its first line, since some templates drop the instructions."""
-
-    text: str = _TEXT
-    write_tool: Callable[[Mapping[str, Any]], str] = _JSON.encode
-
-    def write(
-        self, tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
-    ) -> str:
-        """Writes the instructions. RenderError, ToolError: the format cannot write the example."""
-        several = describe_several(format)
-        if not several.endswith("\n"):
-            several += " "
-        return self.text.format(
-            tools="\n".join(map(self.write_tool, tools)),
-            example=write_example(format),
-            several=several,
-            results="" if writes_results else _RESULTS,
-        )
-
-
-INSTRUCTIONS = Instructions()
-"""No other text that was tried made a small model call more often or better."""
+def _write_instructions(
+    tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
+) -> str:
+    """Writes the text about tools. RenderError, ToolError: the format cannot write the example."""
+    several = describe_several(format)
+    if not several.endswith("\n"):
+        several += " "
+    return _TEXT.format(
+        tools="\n".join(map(_JSON.encode, tools)),
+        example=write_example(format),
+        several=several,
+        results="" if writes_results else _RESULTS,
+    )
 
 
 class GenericTemplate(ChatTemplate):
@@ -114,13 +101,11 @@ class GenericTemplate(ChatTemplate):
         format: Format,
         *,
         abilities: Abilities | None = None,
-        instructions: Instructions = INSTRUCTIONS,
     ):
         super().__init__(template.source, name=template.name, **template.tokens)
         self.kwargs = template.kwargs
         self.format = replace(format, head="")  # the template writes that
         self._abilities = abilities or Abilities()
-        self._instructions = instructions
         self._finder = FormFinder(self._render_in_order)  # instructions have to arrive
 
     def render(
@@ -151,9 +136,8 @@ class GenericTemplate(ChatTemplate):
         with self.failures():
             instructions = ""
             if tools:
-                writes_results = self._abilities.results
-                instructions = self._instructions.write(
-                    tools, self.format, writes_results=writes_results
+                instructions = _write_instructions(
+                    tools, self.format, writes_results=self._abilities.results
                 )
         if instructions:
             plain = _put_into_system_message(plain, instructions)
@@ -177,9 +161,7 @@ class GenericTemplate(ChatTemplate):
     @property
     def tool_tags(self) -> tuple[str, ...]:
         """The tags around the tools in the instructions; empty if the template describes them."""
-        if self._abilities.tools:
-            return ()
-        return tuple(dict.fromkeys(_TAG.findall(self._instructions.text)))
+        return () if self._abilities.tools else _TOOL_TAGS
 
 
 def let_quote_result(format: Format) -> Format:

@@ -10,6 +10,7 @@ from typing import Any
 
 from constrained.engine.files.input_files import read_input
 from constrained.errors import RequestError
+from constrained.prompt.format_selection.counted_ids import CountedIdTemplate, find_id_pattern
 from constrained.prompt.format_selection.generic import (
     EXAMPLES,
     HARDLY_CALLS,
@@ -18,12 +19,6 @@ from constrained.prompt.format_selection.generic import (
     GenericTemplate,
     let_quote_result,
     write_example,
-)
-from constrained.prompt.format_selection.message_forms import (
-    CountedIdTemplate,
-    MessageForm,
-    MessageFormTemplate,
-    find_id_pattern,
 )
 from constrained.prompt.format_selection.template_facts import TemplateFacts, find_facts
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -130,8 +125,8 @@ class _Selector:
         return self._teach_generic(f"{', '.join(others)}, and {last}" if others else last)
 
     def _try_all(self) -> Iterator[SelectedFormat | NoFormat]:
-        """Yields the template's own format, the one of other messages, and the one that it shows,
-        each with what teaches it; or why it cannot be used."""
+        """Yields the template's own format, and the one that it shows, each with what teaches it;
+        or why it cannot be used."""
         found, facts = self.facts.detection, self.facts
         if isinstance(found, NoFormat):
             # A template without tools and one that always fails are refused alike.
@@ -149,21 +144,14 @@ class _Selector:
                 yield self._try_shown(stated)
             yield self._teach_own(found)
         if facts.describes_tools:
-            yield self._try_message_form()
             yield self._try_prompt()
 
     def _teach(
-        self,
-        found: Detection,
-        notice: str = "",
-        abilities: Abilities | None = None,
-        message_form: MessageForm | None = None,
+        self, found: Detection, notice: str = "", abilities: Abilities | None = None
     ) -> SelectedFormat:
         """Selects a format and its teacher; without `abilities`, the template writes all."""
         template = self.template
-        if message_form is not None:
-            template = MessageFormTemplate(template, message_form)
-        elif abilities is not None:
+        if abilities is not None:
             template = GenericTemplate(template, found.format, abilities=abilities)
         elif find_id_pattern(found.format) and self.facts.writes_call_ids:
             template = CountedIdTemplate(template, found.format)  # as the model writes them
@@ -205,14 +193,6 @@ class _Selector:
         abilities = Abilities(tools=True, results=self.facts.writes_results)
         changed = f"{found.slip}, and changes calls of the format {found.format.name}"
         return _check_calls(self._teach(found, notice, abilities), changed)
-
-    def _try_message_form(self) -> SelectedFormat | NoFormat:
-        found = self.facts.message_form
-        if isinstance(found, NoFormat):
-            return found
-        form, detection = found
-        notice = f"{form.describe()}: conversations are written in this form"
-        return self._teach(detection, notice, message_form=form)
 
     def _try_prompt(self) -> SelectedFormat | NoFormat:
         """Takes the format that a prompt with tools shows, by a sign of a known one, or by an

@@ -1,13 +1,11 @@
 """Facts about a chat template from probes: its format, its reasoning block, what it writes."""
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from constrained.prompt.format_selection.message_forms import MessageForm, find_message_form
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.infer.detection import Detection, NoFormat
 from grammars.infer.find import find_format
@@ -25,6 +23,7 @@ from grammars.infer.reasoning import probe
 from grammars.infer.shown import find_stated
 from grammars.infer.turn import find_frame
 from grammars.limits.byte_cache import MIB, ByteCache, share_cache
+from grammars.limits.packed_json import hash_json
 from grammars.turn import ToolCall, Turn
 
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
@@ -58,12 +57,6 @@ class TemplateFacts:
     @cached_property
     def detection(self) -> Detection | NoFormat:
         return find_format(self.chat)
-
-    @cached_property
-    def message_form(self) -> tuple[MessageForm, Detection] | NoFormat:
-        if not self.only_shows_tools:
-            return NoFormat("calls in OpenAI's form are in its prompt")
-        return find_message_form(self._template)
 
     @cached_property
     def stated(self) -> Detection | NoFormat:
@@ -139,11 +132,10 @@ def find_facts(template: ChatTemplate) -> TemplateFacts:
     """Returns the facts of a template, cached for equal ones: probing takes 0.4 s."""
     if type(template) is not ChatTemplate:
         return TemplateFacts(template)  # a subclass may render something other than its source
-    texts = [template.source]
-    texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
-    texts += [f"{name}={value!r}" for name, value in sorted(template.kwargs.items())]
-    digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-    key = b"".join(digests)  # without the name, which is only for errors
+    # Without the name, which is only for errors.
+    key = hash_json([template.source, template.tokens, dict(template.kwargs)])
+    if key is None:
+        return TemplateFacts(template)
     facts = _FACTS.find(key, None)
     if facts is None:
         facts = TemplateFacts(template)

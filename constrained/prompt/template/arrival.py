@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from constrained.errors import TemplateError
 from constrained.prompt.messages import is_text_parts
 from constrained.prompt.template.conversation_forms import (
-    MOVING,
     ConversationForm,
     Forms,
     Message,
@@ -128,10 +127,9 @@ class Canaries:
         return [word for word in self.words if word not in prompt]
 
     def are_in_order(self, prompt: str, forms: Forms) -> bool:
-        """Returns whether a prompt has the words in the order of the conversation, or of forms that
-        only write each result behind its call."""
-        ordered = self.messages if MOVING.intersection(forms) else write(self.messages, forms)
-        places = [prompt.find(word) for word in _list_words(ordered)]
+        """Returns whether a prompt has the words in the order of the conversation in these forms:
+        results may stand behind their calls."""
+        places = [prompt.find(word) for word in _list_words(write(self.messages, forms))]
         return places == sorted(places)
 
 

@@ -13,12 +13,12 @@ from constrained.prompt.template.conversation_forms import ConversationForm, wri
 from grammars.errors import Error
 
 Message = dict[str, Any]
-PROPERTIES = {"city": {"type": "string"}, "day": {"type": "string"}}
-PARAMETERS = {"type": "object", "properties": PROPERTIES}
-FUNCTION = {"name": "get_weather", "description": "Forecast", "parameters": PARAMETERS}
+_PROPERTIES = {"city": {"type": "string"}, "day": {"type": "string"}}
+_PARAMETERS = {"type": "object", "properties": _PROPERTIES}
+_FUNCTION = {"name": "get_weather", "description": "Forecast", "parameters": _PARAMETERS}
 _WORD = re.compile("[A-Z]+")
 _WORDS = "ALPHA BRAVO CHARLIE DELTA ECHO FOXTROT GOLF HOTEL INDIA JULIET KILO LIMA MIKE".split()
-TOOLS = [{"type": "function", "function": FUNCTION}]
+TOOLS = [{"type": "function", "function": _FUNCTION}]
 
 
 def say(role: str, word: str) -> Message:
@@ -39,64 +39,54 @@ def answer(word: str, of: str) -> Message:
 
 SYSTEM, USER, REPLY = say("system", "ALPHA"), say("user", "BRAVO"), say("assistant", "CHARLIE")
 CALL, RESULT = call("DELTA"), answer("ECHO", "DELTA")
-PARTS = {
-    **RESULT,
-    "content": [{"type": "text", "text": "It is ECHO"}, {"type": "text", "text": "or FOXTROT"}],
+_MESSAGES: Mapping[str, Message] = {
+    "system": SYSTEM,
+    "developer": say("developer", "GOLF"),
+    "system2": say("system", "GOLF"),
+    "system3": say("system", "MIKE"),
+    "user": USER,
+    "user2": say("user", "HOTEL"),
+    "user3": say("user", "MIKE"),
+    "answer": REPLY,
+    "answer2": say("assistant", "LIMA"),
+    "empty": {"role": "assistant", "content": ""},
+    "call": CALL,
+    "call2": call("JULIET"),
+    "calls": call("DELTA", "JULIET"),
+    "call-and-text": call("DELTA", content="Some INDIA here"),
+    "result": RESULT,
+    "result2": answer("KILO", "JULIET"),
+    "result-of-parts": {
+        **RESULT,
+        "content": [{"type": "text", "text": "It is ECHO"}, {"type": "text", "text": "or FOXTROT"}],
+    },
+}
+_KINDS = {
+    "two system messages": "system system2 user",
+    "system, developer": "system developer user",
+    "system in the middle": "system user answer system2 user2",
+    "system last": "system user answer user2 system2",
+    "content beside a call": "user call-and-text result",
+    "two calls": "user calls result result2",
+    "no user": "system call result",
+    "two users": "system user user2",
+    "two assistants": "system user answer answer2 user2",
+    "assistant first": "answer2 user",
+    "a result, then a user": "user call result user2",
+    "three system messages": "system system2 system3 user",
+    "developer alone": "developer user",
+    "system alone": "system",
+    "system after a result": "system user call result system2",
+    "system between call and answer": "system user call result system2 answer user2",
+    "system after the first question": "user system2 answer user2",
+    "a result of parts": "user call result-of-parts answer user2",
+    "an empty answer": "user empty user2",
+    "two rounds of calls": "system user call-and-text result call2 result2 answer user2",
+    "calls, results and a reminder": "system user calls result result2 user2 system2",
+    "two users, two assistants": "user user2 answer answer2 user3",
 }
 CONVERSATIONS: Mapping[str, Sequence[Message]] = {
-    "two system messages": [SYSTEM, say("system", "GOLF"), USER],
-    "system, developer": [SYSTEM, say("developer", "GOLF"), USER],
-    "system in the middle": [SYSTEM, USER, REPLY, say("system", "GOLF"), say("user", "HOTEL")],
-    "system last": [SYSTEM, USER, REPLY, say("user", "HOTEL"), say("system", "GOLF")],
-    "content beside a call": [USER, call("DELTA", content="Some INDIA here"), RESULT],
-    "two calls": [USER, call("DELTA", "JULIET"), RESULT, answer("KILO", "JULIET")],
-    "no user": [SYSTEM, CALL, RESULT],
-    "two users": [SYSTEM, USER, say("user", "HOTEL")],
-    "two assistants": [SYSTEM, USER, REPLY, say("assistant", "LIMA"), say("user", "HOTEL")],
-    "assistant first": [say("assistant", "LIMA"), USER],
-    "a result, then a user": [USER, CALL, RESULT, say("user", "HOTEL")],
-    "three system messages": [SYSTEM, say("system", "GOLF"), say("system", "MIKE"), USER],
-    "developer alone": [say("developer", "GOLF"), USER],
-    "system alone": [SYSTEM],
-    "system after a result": [SYSTEM, USER, CALL, RESULT, say("system", "GOLF")],
-    "system between call and answer": [
-        SYSTEM,
-        USER,
-        CALL,
-        RESULT,
-        say("system", "GOLF"),
-        REPLY,
-        say("user", "HOTEL"),
-    ],
-    "system after the first question": [USER, say("system", "GOLF"), REPLY, say("user", "HOTEL")],
-    "a result of parts": [USER, CALL, PARTS, REPLY, say("user", "HOTEL")],
-    "an empty answer": [USER, {"role": "assistant", "content": ""}, say("user", "HOTEL")],
-    "two rounds of calls": [
-        SYSTEM,
-        USER,
-        call("DELTA", content="Some INDIA here"),
-        RESULT,
-        call("JULIET"),
-        answer("KILO", "JULIET"),
-        REPLY,
-        say("user", "HOTEL"),
-    ],
-    "calls, results and a reminder": [
-        SYSTEM,
-        USER,
-        call("DELTA", "JULIET"),
-        RESULT,
-        answer("KILO", "JULIET"),
-        say("user", "HOTEL"),
-        say("system", "GOLF"),
-    ],
-    "two users, two assistants": [
-        USER,
-        say("user", "HOTEL"),
-        REPLY,
-        say("assistant", "LIMA"),
-        say("user", "MIKE"),
-    ],
+    kind: [_MESSAGES[name] for name in names.split()] for kind, names in _KINDS.items()
 }
 
 
@@ -142,14 +132,11 @@ def probe_arrivals(template: ChatTemplate) -> Sequence[Arrival]:
 
 
 def _probe(template: ChatTemplate, kind: str, messages: Sequence[Message]) -> Arrival:
+    tools = TOOLS if any("tool_calls" in message for message in messages) else None
     with note_forms() as forms:
         try:
-            prompt = template.render(messages, choose_tools(messages))
+            prompt = template.render(messages, tools)
         except Error as error:
             return Arrival(kind, Fate.REFUSED, reason=str(error))
     fate, reason = judge(messages, prompt)
     return Arrival(kind, fate, sorted(forms), reason)
-
-
-def choose_tools(messages: Sequence[Message]) -> Sequence[Message] | None:
-    return TOOLS if any("tool_calls" in message for message in messages) else None

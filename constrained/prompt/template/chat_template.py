@@ -1,5 +1,8 @@
-"""Chat templates: render a conversation to the text of a prompt, as transformers does."""
+"""Chat templates: render a conversation to the text of a prompt, as transformers does. Which forms
+of messages a template accepts is found by rendering probes."""
 
+import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -14,16 +17,13 @@ from constrained.prompt.messages import (
     MessageSpelling,
     copy_json,
     find_other_arguments,
+    is_silent,
+    is_text_parts,
     normalise,
-)
-from constrained.prompt.template.accepted_forms import (
-    PROBE_USER,
-    AcceptedForms,
-    ToolPlace,
-    find_places,
+    read_reasoning,
 )
 from constrained.prompt.template.arrival import FormFinder
-from constrained.prompt.template.conversation_forms import FOR_REFUSALS, list_forms, write
+from constrained.prompt.template.conversation_forms import FOR_REFUSALS, Forms, list_forms, write
 from constrained.prompt.template.environment import (
     FAILURES,
     explain_failure,
@@ -33,12 +33,26 @@ from constrained.prompt.template.environment import (
 )
 from constrained.prompt.template.rendering import Renderer, RenderingError, TemplateLimitError
 from constrained.prompt.template.simplify import simplify_tools
+from constrained.prompt.template.tool_places import PROBE_TOOL, ToolPlace, find_places
 from grammars.limits.byte_cache import MIB, keep_results, measure_bytes
 
 _PROBE_DATE = datetime(2026, 1, 1)
+_PROBE = "PROBE-OF-A-TEXT"
+_PROBE_USER: dict[str, Any] = {"role": "user", "content": _PROBE}
+_PROBE_ARGUMENTS = {"probe_key": "probe value"}
+_PROBE_CUT = '{"probe_key": "probe'
+_EMPTY = nodes.Const("")
+_REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
+_WORDS_OF_NONE = ("None", "null", "none")
 TEMPLATES = 16 * MIB  # for compiled templates
 TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a compiled template, at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
+
+
+def _call_probe(arguments: Any) -> dict[str, Any]:
+    function = {"name": "probe", "arguments": arguments}
+    call = {"id": "abcdefgh1", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 def check_kwargs(kwargs: Mapping[str, Any]) -> None:
@@ -93,7 +107,8 @@ class ChatTemplate:
     def without_kwargs(self) -> Self:
         other = copy(self)
         other.kwargs = {}
-        vars(other).pop("_accepted", None)
+        for name in ("_part_forms", "_empty_contents", "_argument_forms", "_head"):
+            vars(other).pop(name, None)
         return other
 
     def with_forms(self) -> Self:
@@ -127,9 +142,9 @@ class ChatTemplate:
         - for an assistant message without content and calls, the content "", then a space;
         - tools as they are, then as `simplify_tools` writes them. None and [] both mean no tools.
 
-        If it refuses a conversation, it gets an empty system message or one of the user, or all
-        system messages as one; see also `with_forms`. If it reads no variable `tools`, they go
-        where it writes them: into another variable, or a field of the system message.
+        If it refuses a conversation, it gets an empty system message or one of the user; see also
+        `with_forms`. If it reads no variable `tools`, they go where it writes them: into another
+        variable, or a field of the system message.
 
         Raises:
             TemplateError: the template fails with every form (the error is that of the first one),
@@ -143,7 +158,39 @@ class ChatTemplate:
 
     @cached_property
     def writes_text_arguments(self) -> bool:
-        return self._accepted.writes_text_arguments
+        """Whether arguments that are no object, such as cut ones, are in the prompt: as a string,
+        or as they are. Gemma 4 writes them within a second pair of braces."""
+        messages = [_PROBE_USER, _call_probe(_PROBE_CUT)]
+        try:
+            # Nemotron-Nano-v2 leaves a last call out of a prompt that opens a turn.
+            text = self.without_forms().render(messages, [PROBE_TOOL], add_generation_prompt=False)
+        except TemplateError:
+            return False
+        return json.dumps(_PROBE_CUT) in text or (
+            _PROBE_CUT in text and "{" + _PROBE_CUT not in text
+        )
+
+    @cached_property
+    def removed_texts(self) -> frozenset[str]:
+        """Texts that the template deletes, as Nemotron-Nano-v2 /think, or splits at."""
+        removed: set[str] = set()
+        for call in self.tree.find_all((nodes.Call, nodes.Filter)):
+            match call:
+                case nodes.Call(node=nodes.Getattr(attr=name), args=arguments):
+                    pass
+                case nodes.Filter(name=name, args=arguments):
+                    pass
+                case _:
+                    continue
+            match arguments:
+                case [nodes.Const(value=str(text)), *rest] if name in _REMOVING:
+                    # A single character counts only if it is deleted: where templates split lines
+                    # or escape XML, the text stays.
+                    if len(text) > 1 or _EMPTY in rest:
+                        removed.add(text)
+                case _:
+                    pass
+        return frozenset(removed)
 
     def check_arguments(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Refuses calls whose arguments are no object and that the template cannot write."""
@@ -165,7 +212,7 @@ class ChatTemplate:
         if key not in self._tried:
             self._tried[key] = None
             with suppress(TemplateError), freeze(_PROBE_DATE):
-                self._tried[key] = self.render([PROBE_USER], **kwargs)
+                self._tried[key] = self.render([_PROBE_USER], **kwargs)
         return self._tried[key]
 
     def _render(
@@ -210,7 +257,7 @@ class ChatTemplate:
         kwargs = {**kwargs, **self.kwargs}
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
-            for shown, spelling in self._accepted.list(normal, offer):
+            for shown, spelling in self._list_spellings(normal, offer):
                 given = {"tools": shown, "add_generation_prompt": opened}
                 try:
                     with self.failures():
@@ -234,9 +281,70 @@ class ChatTemplate:
             for simpler in simplify_tools(tools):
                 yield [simpler]
 
+    def _list_spellings(
+        self, normal: list[dict[str, Any]], offer: list[Any]
+    ) -> Iterator[tuple[Any, MessageSpelling]]:
+        """Yields tools and spellings to try, the usual one first; the last fields vary first."""
+        blank, named, empty = ("",), (False,), ("",)
+        as_text, joined = (False,), (False,)
+        if any(map(is_silent, normal)):
+            # Ministral refuses a turn with neither content nor calls: one that was cut during
+            # reasoning.
+            blank = ("", " ")
+        if any(read_reasoning(message) is not None for message in normal):
+            # gpt-oss reads "thinking", but refuses it together with content and a call.
+            named = (True, False)
+        if any("tool_calls" in message for message in normal):
+            # Most templates write arguments with tojson, some put them into the text as they are.
+            # Command A reasoning reads the first part of the content, which has to exist.
+            empty, as_text = (*self._empty_contents, " "), self._argument_forms
+        if any(is_text_parts(message["content"]) for message in normal):
+            joined = self._part_forms
+        for before, tools, after in itertools.product(
+            itertools.product(blank, named), offer, itertools.product(empty, as_text, joined)
+        ):
+            yield tools, MessageSpelling(*before, *after)
+
     @cached_property
-    def _accepted(self) -> AcceptedForms:
-        return AcceptedForms(self.tree, self._write_one_form, self.without_forms().render)
+    def _part_forms(self) -> tuple[bool, bool]:
+        try:
+            writes_text = _PROBE in self.without_forms().render([_PROBE_USER])
+        except TemplateError:
+            writes_text = True
+        return writes_text, not writes_text
+
+    @cached_property
+    def _empty_contents(self) -> tuple[str | None, ...]:
+        """The contents to try for a message that only calls tools. With None, OpenAI's form, 15 of
+        70 templates fail or write it as a word. With "", the two of DeepSeek-R1-Distill are wrong.
+        So None comes first if the template tests for it, unless it writes it as a word, which the
+        model would copy before each call."""
+        if not _tests_content_for_none(self.tree):
+            return ("",)
+        missing, blank = self._write_call(None), self._write_call("")
+        is_word = any(missing.replace(word, "", 1) == blank != missing for word in _WORDS_OF_NONE)
+        return ("", None) if is_word else (None, "")
+
+    def _write_call(self, empty: str | None) -> str:
+        """Renders a question and a call, in one form; "": the template fails."""
+        messages = write(normalise([_PROBE_USER, _call_probe(_PROBE_ARGUMENTS)]), self._head)
+        return self._write_one_form(messages, empty=empty)
+
+    @cached_property
+    def _head(self) -> Forms:
+        if _PROBE in self._write_one_form([_PROBE_USER]):
+            return ()
+        for forms, written in list_forms([_PROBE_USER], FOR_REFUSALS):
+            if _PROBE in self._write_one_form(written):
+                return forms
+        return ()
+
+    @cached_property
+    def _argument_forms(self) -> tuple[bool, bool]:
+        """Whether to pass arguments as JSON text, in the order to try. Objects come first, unless
+        the template writes them in Python's syntax, as that of Phi-4-mini does."""
+        is_python = str(_PROBE_ARGUMENTS) in self._write_call(self._empty_contents[0])
+        return is_python, not is_python
 
     def _write_one_form(self, messages: list[dict[str, Any]], *, empty: str | None = "") -> str:
         variables = {**self._extras(), **self.kwargs}
@@ -292,3 +400,15 @@ class ChatTemplate:
         except FAILURES as error:
             text, _, hint = explain_failure(error)
             raise TemplateError(f"{self.name}: {text}", hint=hint) from error
+
+
+def _tests_content_for_none(tree: nodes.Template) -> bool:
+    for test in tree.find_all(nodes.Test):
+        if test.name != "none":
+            continue
+        match test.node:
+            case nodes.Getattr(attr="content") | nodes.Getitem(arg=nodes.Const(value="content")):
+                return True
+            case _:
+                pass
+    return False

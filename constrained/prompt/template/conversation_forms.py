@@ -1,4 +1,4 @@
-"""Forms of a conversation: how its messages are written where a chat template loses, moves or
+"""Forms of a conversation: how its messages are written where a chat template loses or
 refuses them as they are.
 
 A form changes messages in normal form (`constrained.prompt.messages.normalise`), and only those
@@ -33,12 +33,6 @@ def is_text(message: Mapping[str, Any]) -> bool:
 def _join_system(messages: Messages) -> Messages:
     head = [*itertools.takewhile(_is_system, messages)]
     return [_join(head), *messages[len(head) :]] if _can_join(head) else messages
-
-
-def _join_head(messages: Messages) -> Messages:
-    system = [*filter(_is_system, messages)]
-    rest = [*itertools.filterfalse(_is_system, messages)]
-    return [_join(system), *rest] if system and all(map(is_text, system)) else messages
 
 
 def _join_turns(messages: Messages) -> Messages:
@@ -192,15 +186,6 @@ def _name_results(messages: Messages) -> Messages:
     return written
 
 
-def _list_results(messages: Messages) -> Messages:
-    written: list[Message] = []
-    for message in messages:
-        if message["role"] == "tool" and is_text(message):
-            message = {**message, "content": [join_text_parts(message["content"])]}
-        written.append(message)
-    return written
-
-
 def _is_system(message: Mapping[str, Any]) -> bool:
     return message["role"] == "system"
 
@@ -239,7 +224,6 @@ class ConversationForm(StrEnum):
     SINGLE_CALLS = "each call is a message of its own, before its result", _part_calls
     CALL_IDS = "calls and results have ids of nine letters and digits", _write_ids
     NAMED_RESULTS = "results have the name of their function", _name_results
-    LISTED_RESULTS = "a result is a list with one text", _list_results
     EMPTY_SYSTEM = "an empty system message comes first", _add_system
     EMPTY_USER = "an empty message of the user comes before the first answer", _add_user
     JOINED_TURNS = (
@@ -266,14 +250,9 @@ class ConversationForm(StrEnum):
         "the system message begins the message of the user after it, or is one",
         _begin_user_with_system,
     )
-    JOINED_HEAD = "all system messages are one message at the beginning", _join_head
 
 
-MOVING = frozenset({ConversationForm.JOINED_HEAD})
-"""Forms that change the order of messages; they are tried last."""
-FOR_REFUSALS = frozenset(
-    {ConversationForm.EMPTY_SYSTEM, ConversationForm.EMPTY_USER, ConversationForm.JOINED_HEAD}
-)
+FOR_REFUSALS = frozenset({ConversationForm.EMPTY_SYSTEM, ConversationForm.EMPTY_USER})
 """Those that do not hide how a template writes turns."""
 
 Forms = tuple[ConversationForm, ...]
@@ -290,15 +269,13 @@ def list_forms(
 ) -> Iterator[tuple[Forms, list[Message]]]:
     """Yields the forms to try and what they make of it, the ones that change least first."""
     known = [form for form in ConversationForm if form in allowed]
-    choices: list[Forms] = []
-    for count in range(1, MAX_FORMS + 1):
-        choices += itertools.combinations(known, count)
     written: dict[Forms, list[Message]] = {(): [*messages]}
-    for forms in sorted(choices, key=lambda forms: not MOVING.isdisjoint(forms)):
-        before = written.get(forms[:-1])
-        if before is None:
-            continue
-        changed = [*forms[-1].apply(before)]
-        if changed != before:
-            written[forms] = changed
-            yield forms, changed
+    for count in range(1, MAX_FORMS + 1):
+        for forms in itertools.combinations(known, count):
+            before = written.get(forms[:-1])
+            if before is None:
+                continue
+            changed = [*forms[-1].apply(before)]
+            if changed != before:
+                written[forms] = changed
+                yield forms, changed

@@ -134,10 +134,10 @@ def _strftime_now(form: str) -> str:
     return read_now().strftime(form)
 
 
-def make_environment(kind: type[SandboxedEnvironment] = SandboxedEnvironment) -> Any:
+def make_environment() -> Any:
     # transformers uses the immutable sandbox, but the template of Kimi-K2 appends to a list. A
     # template can change only its own values and its copy of the data.
-    environment = kind(
+    environment = SandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters |= {"tojson": tojson, "from_json": json.loads}

@@ -26,13 +26,6 @@ class CompiledTemplate(NamedTuple):
     size: int
 
 
-def compile_template(source: str) -> CompiledTemplate:
-    environment = make_environment()
-    template = environment.from_string(source)
-    variables = sorted(meta.find_undeclared_variables(environment.parse(source)))
-    return CompiledTemplate(variables, template, len(source))
-
-
 _kept: OrderedDict[str, CompiledTemplate] = OrderedDict()
 
 
@@ -56,8 +49,10 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
 def _find(name: str, source: str | None) -> CompiledTemplate | None:
     compiled = _kept.get(name)
     if compiled is None and source is not None:
-        compiled = compile_template(source)
-        _kept[name] = compiled
+        environment = make_environment()
+        template = environment.from_string(source)
+        variables = sorted(meta.find_undeclared_variables(environment.parse(source)))
+        compiled = _kept[name] = CompiledTemplate(variables, template, len(source))
         while len(_kept) > 1 and sum(kept.size for kept in _kept.values()) > MAX_KEPT:
             _kept.popitem(last=False)
     if compiled is not None:

@@ -70,39 +70,23 @@ def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
     return node
 
 
-def _allow_any(node: Node) -> Node:
-    """Replaces the schema `true` of a property by an object; nothing is lost."""
-
-    def allow(value: Any) -> Any:
-        return {"description": ""} if value is True else value
-
-    return _change_properties(node, allow)
-
-
-def _describe(node: Node) -> Node:
-    """Adds a description to properties without one; nothing is lost."""
-
-    def describe(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {"description": "", **value}
-        return value
-
-    return _change_properties(node, describe)
-
-
-def _change_properties(node: Node, change: Callable[[Any], Any]) -> Node:
-    properties = node.get("properties")
+def _complete(node: Node) -> Node:
+    """Adds properties to an object without them, and a description to each property, also to the
+    schema `true`; nothing is lost. Gemma 4's first template took the keywords of such an object for
+    properties."""
+    properties: Any = node.get("properties")
+    if properties is None and node.get("type") == "object":
+        properties = {}
     if not isinstance(properties, Mapping):
         return node
-    return {**node, "properties": {key: change(value) for key, value in properties.items()}}
-
-
-def _list_properties(node: Node) -> Node:
-    """Adds empty properties to objects without them; nothing is lost. Gemma 4's first template took
-    the keywords of such an object for properties."""
-    if node.get("type") == "object" and "properties" not in node:
-        return {**node, "properties": {}}
-    return node
+    described: Node = {}
+    for name, schema in properties.items():
+        if schema is True:
+            schema = {}
+        if isinstance(schema, Mapping):
+            schema = {"description": "", **schema}
+        described[name] = schema
+    return {**node, "properties": described}
 
 
 def _one_type(node: Node) -> Node:
@@ -209,16 +193,13 @@ def _fill_properties(function: Node) -> Node:
 
 _STEPS: tuple[Change, ...] = (
     _fill_function,
-    _each(_allow_any),
-    _each(_describe),
-    _each(_list_properties),
+    _each(_complete),
     _each(_one_type),
     _resolve,
     _each(_one_branch),
     _each(_describe_values),
     _fill_properties,
-    _each(_list_properties),  # also for nodes from a reference or a branch
-    _each(_describe),
+    _each(_complete),  # also for nodes from a reference or a branch
     _each(_one_type),
     _each(_no_null),
 )

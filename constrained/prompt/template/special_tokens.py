@@ -21,9 +21,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
-
-from jinja2 import nodes
 
 from constrained.errors import TemplateError
 from constrained.prompt.messages import normalise
@@ -32,24 +29,11 @@ from grammars.infer.text import find_tags
 from grammars.limits.byte_cache import MIB, keep_results
 from grammars.limits.packed_json import pack_json, unpack_json
 
-# Templates compare these fields rather than write them. They are not cut; a marker is refused.
-_VERBATIM = {
-    ("messages", "*", "role"),
-    ("messages", "*", "tool_call_id"),
-    ("messages", "*", "content", "*", "type"),
-    ("messages", "*", "tool_calls", "*", "id"),
-    ("messages", "*", "tool_calls", "*", "type"),
-    ("tools", "*", "type"),
-}
-
-Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
 SEARCHES = 4 * MIB  # results of searches in tools and messages
 LARGEST = 500_000  # bytes of each
-_EMPTY = nodes.Const("")
-_REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -102,7 +86,7 @@ def render_prompt(
         variables: the `kwargs` of `ChatTemplate.render`; text in them is data too.
 
     Raises:
-        TemplateError: as in `ChatTemplate.render`; or a role, an id or a type holds a marker.
+        TemplateError: as in `ChatTemplate.render`.
         ValueError: a marker of fewer than two characters, which cannot be cut.
     """
     variables = variables or {}
@@ -115,7 +99,7 @@ def render_prompt(
         texts = [template.source, *template.tokens.values(), normal, variables, tools]
         (character,) = find_free_characters(texts)
         kept = frozenset(keep)
-        removed = _find_removed_texts(template.tree) | kept
+        removed = template.removed_texts | kept
         guard = _Guard(character, _read_markers(frozenset(markers), frozenset(), removed))
         reply_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
         tags = frozenset(text for text in removed if find_tags(text) == [text])
@@ -124,7 +108,7 @@ def render_prompt(
             _cut_messages(normal, guard, reply_guard, call_guard),
             _cut_tools(tools, guard),
             add_generation_prompt=add_generation_prompt,
-            **guard.cut_data(variables, ("chat_template_kwargs",)),
+            **guard.cut_data(variables),
         )
     return Prompt(_split(text, character))
 
@@ -170,7 +154,7 @@ def _find_used(data: Any) -> frozenset[int]:
 @_remember
 def _cut_tools(tools: Any, guard: "_Guard") -> Any:
     """Returns the tools with cuts. The result is shared, so each template gets its own copy."""
-    return guard.cut_data(tools, ("tools",))
+    return guard.cut_data(tools)
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:
@@ -188,38 +172,6 @@ def _split(text: str, character: str) -> tuple[str, ...]:
             written[-1] = before[: len(before) - (slashes & -slashes)]
         written += [character if slashes else code, part]
     return tuple(filter(None, "".join(written).split(character)))
-
-
-_removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionary()
-
-
-def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    """Returns texts that the template deletes, as Nemotron-Nano-v2 /think, or splits at."""
-    known = _removed.get(tree)
-    if known is None:
-        known = _removed[tree] = _list_removed_texts(tree)
-    return known
-
-
-def _list_removed_texts(tree: nodes.Template) -> frozenset[str]:
-    removed: set[str] = set()
-    for call in tree.find_all((nodes.Call, nodes.Filter)):
-        match call:
-            case nodes.Call(node=nodes.Getattr(attr=name), args=arguments):
-                pass
-            case nodes.Filter(name=name, args=arguments):
-                pass
-            case _:
-                continue
-        match arguments:
-            case [nodes.Const(value=str(text)), *rest] if name in _REMOVING:
-                # A single character counts only if it is deleted: where templates split lines or
-                # escape XML, the text stays.
-                if len(text) > 1 or _EMPTY in rest:
-                    removed.add(text)
-            case _:
-                pass
-    return frozenset(removed)
 
 
 @dataclass(frozen=True)
@@ -286,20 +238,12 @@ class _Guard:
     character: str
     markers: _Markers
 
-    def cut_data(self, value: Any, path: Path) -> Any:
+    def cut_data(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            cut: dict[Any, Any] = {}
-            for key, item in value.items():
-                cut[self.cut_text(key)] = self.cut_data(item, (*path, key))
-            return cut
+            return {self.cut_text(key): self.cut_data(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.cut_data(item, (*path, i)) for i, item in enumerate(value)]
-        if tuple("*" if isinstance(step, int) else step for step in path) not in _VERBATIM:
-            return self.cut_text(value)
-        if isinstance(value, str) and self.markers.starts.search(value):
-            where = "/" + "/".join(map(str, path))
-            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
-        return value
+            return [self.cut_data(item) for item in value]
+        return self.cut_text(value)
 
     def cut_text(self, value: Any) -> Any:
         if not isinstance(value, str):
@@ -312,7 +256,7 @@ def _cut_messages(
     messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard, call_guard: _Guard
 ) -> list[dict[str, Any]]:
     cut: list[dict[str, Any]] = []
-    for i, message in enumerate(messages):
+    for message in messages:
         safe: dict[str, Any] = {}
         for key, item in message.items():
             chosen = guard
@@ -320,6 +264,6 @@ def _cut_messages(
                 chosen = reply_guard
             elif key == "tool_calls" or message["role"] == "tool":
                 chosen = call_guard
-            safe[guard.cut_text(key)] = chosen.cut_data(item, ("messages", i, key))
+            safe[guard.cut_text(key)] = chosen.cut_data(item)
         cut.append(safe)
     return cut

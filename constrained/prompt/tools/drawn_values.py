@@ -6,11 +6,11 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import get_args
+from typing import TypeAlias, get_args
 from weakref import WeakSet
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from constrained.errors import RefusedValueWarning
@@ -33,17 +33,7 @@ that reads the description may well write another one."""
 _tried: WeakSet[object] = WeakSet()
 
 
-@dataclass(frozen=True)
-class _Refusal:
-    place: tuple[int | str, ...]
-    kind: str
-    reason: str
-
-    @property
-    def is_of_form(self) -> bool:
-        if self.kind not in _OWN_TYPES or self.kind in _CODE:
-            return False
-        return not any(part in self.kind for part in _LIMITS)
+Place: TypeAlias = tuple[int | str, ...]
 
 
 def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object) -> None:
@@ -53,19 +43,24 @@ def try_drawn_values(schema: Json, reader: TypeReader, *, of: str, owner: object
         if owner in _tried:
             return
     outcomes = list(_convert(schema, reader))
-    refused: dict[tuple[int | str, ...], tuple[Json, _Refusal]] = {}
-    for value, refusals in outcomes:
-        for refusal in refusals:
-            refused.setdefault(refusal.place[:1], (value, refusal))
+    refused: dict[Place, str] = {}
+    for value, errors in outcomes:
+        for error in errors:
+            refused.setdefault(error["loc"][:1], _describe(value, error))
     for key in refused:
         _check_form(key, outcomes, of)
     if refused:
-        _warn([_describe(*found) for found in refused.values()], of)
+        message = (
+            f"{of}: {'; '.join(refused.values())}. Its JSON Schema allows such values: those raise "
+            "CallError (ReplyError). Say what is demanded (Field(pattern=...), WithJsonSchema), or "
+            "check another type yourself"
+        )
+        warnings.warn(message, RefusedValueWarning, stacklevel=4)
     with suppress(TypeError):
         _tried.add(owner)
 
 
-def _convert(schema: Json, reader: TypeReader) -> Iterator[tuple[Json, list[_Refusal]]]:
+def _convert(schema: Json, reader: TypeReader) -> Iterator[tuple[Json, list[ErrorDetails]]]:
     try:
         lowered = lower(schema, only_object=False)
         with limit_steps(_MAX_STEPS):
@@ -73,31 +68,39 @@ def _convert(schema: Json, reader: TypeReader) -> Iterator[tuple[Json, list[_Ref
     except (SchemaError, StepsError, RecursionError):  # whoever uses the schema says so
         return
     for value in values:
-        refusals = list(_find_refusals(reader, value))
-        if not refusals or lowered.admits(value):
-            yield value, refusals
+        errors = _find_errors(reader, value)
+        if not errors or lowered.admits(value):
+            yield value, errors
 
 
-def _find_refusals(reader: TypeReader, value: Json) -> Iterator[_Refusal]:
+def _find_errors(reader: TypeReader, value: Json) -> list[ErrorDetails]:
     try:
         reader.read(value)
     except ValidationError as e:
-        for error in e.errors(include_url=False, include_context=False):
-            yield _Refusal(error["loc"], error["type"], error["msg"])
+        return e.errors(include_url=False, include_context=False)
     except Exception as e:  # of a validator that the user has written
-        yield _Refusal((), "value_error", f"{type(e).__name__}: {e}")
+        message = f"{type(e).__name__}: {e}"
+        return [{"type": "value_error", "loc": (), "msg": message, "input": value}]
+    return []
+
+
+def _is_of_form(error: ErrorDetails) -> bool:
+    kind = error["type"]
+    if kind not in _OWN_TYPES or kind in _CODE:
+        return False
+    return not any(part in kind for part in _LIMITS)
 
 
 def _check_form(
-    key: tuple[int | str, ...], outcomes: Sequence[tuple[Json, Sequence[_Refusal]]], of: str
+    key: Place, outcomes: Sequence[tuple[Json, Sequence[ErrorDetails]]], of: str
 ) -> None:
     """Raises ToolError if all values were refused in the same place, by their form."""
-    common: dict[tuple[int | str, ...], _Refusal] | None = None
+    common: dict[Place, ErrorDetails] | None = None
     example: Json = None
-    for value, refusals in outcomes:
+    for value, errors in outcomes:
         if key and not (isinstance(value, dict) and key[0] in value):
             continue
-        found = {one.place: one for one in refusals if one.place[:1] == key and one.is_of_form}
+        found = {one["loc"]: one for one in errors if one["loc"][:1] == key and _is_of_form(one)}
         if common is None:
             common, example = found, value
         common = {place: one for place, one in common.items() if place in found}
@@ -111,22 +114,12 @@ def _check_form(
     )
 
 
-def _describe(value: Json, refusal: _Refusal) -> str:
-    tried = value
-    for step in refusal.place:
+def _describe(value: Json, error: ErrorDetails) -> str:
+    place, tried = error["loc"], value
+    for step in place:
         with suppress(LookupError, TypeError):  # pydantic also names the branches of unions
             tried = tried[step]
-    if refusal.place[-1:] == ("[key]",):
-        tried = refusal.place[-2]
-    place = point_to(refusal.place) or "the value"
-    reason = textwrap.shorten(refusal.reason, _MAX_REASON)
-    return f"{place} does not take {reprlib.repr(tried)}: {reason}"
-
-
-def _warn(descriptions: Sequence[str], of: str) -> None:
-    text = "; ".join(descriptions)
-    message = (
-        f"{of}: {text}. Its JSON Schema allows such values: those raise CallError (ReplyError). "
-        "Say what is demanded (Field(pattern=...), WithJsonSchema), or check another type yourself"
-    )
-    warnings.warn(message, RefusedValueWarning, stacklevel=5)
+    if place[-1:] == ("[key]",):
+        tried = place[-2]
+    reason = textwrap.shorten(error["msg"], _MAX_REASON)
+    return f"{point_to(place) or 'the value'} does not take {reprlib.repr(tried)}: {reason}"

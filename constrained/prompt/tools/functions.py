@@ -1,12 +1,16 @@
-"""Tools written in Python: functions, methods and model classes."""
+"""Tools written in Python: functions, methods and model classes, and all those of a file."""
 
 import functools
+import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from constrained.errors import describe_unknown
-from constrained.limits.isolated_call import Isolation
+from constrained.limits.isolated_call import Isolation, check_isolated
 from constrained.prompt.tools.signatures import (
     Bound,
     Signature,
@@ -201,7 +205,7 @@ class FunctionTool:
         return _build(options, name=name, parameters=schema, function=function)
 
     @classmethod
-    def from_mcp(cls, tool: Any, function: Callable[..., Any]) -> "FunctionTool":
+    def from_mcp(cls, tool: Any, function: Callable[..., Any] | None) -> "FunctionTool":
         """Makes a tool from an MCP server's description, and a function that calls that server.
 
         The tool is read-only if its annotation `readOnlyHint` says so, and repeatable if its
@@ -209,7 +213,7 @@ class FunctionTool:
 
         Args:
             tool: an object (`mcp.types.Tool`), or its JSON.
-            function: takes the arguments as keywords.
+            function: takes the arguments as keywords. None: you execute the calls.
 
         Returns:
             The tool.
@@ -303,14 +307,16 @@ def _read_mark(given: Any) -> ToolOptions:
 
 
 def as_tool(given: Any) -> Any:
-    """Converts functions, other callables and model classes to `FunctionTool` (ToolError: it cannot
-    be one); returns all other values unchanged."""
-    if isinstance(given, FunctionTool | Mapping) or _is_mcp(given) or not callable(given):
+    """Converts functions, other callables, model classes and tools of MCP to `FunctionTool`
+    (ToolError: it cannot be one); returns all other values unchanged."""
+    if isinstance(given, FunctionTool | Mapping):
         return given
+    if not callable(given):
+        return FunctionTool.from_mcp(given, None) if _is_mcp(given) else given
     if is_model(given):
         return FunctionTool.from_model(given)
     if isinstance(given, type):
-        hint = "Use a function, a pydantic model or a dataclass"
+        hint = "Use a function, a model of pydantic 2 or a dataclass"
         raise ToolError(
             f"class {given.__qualname__} has no fields that could be arguments", hint=hint
         )
@@ -322,16 +328,6 @@ def as_json(given: Any) -> Any:
     given = as_tool(given)
     if isinstance(given, FunctionTool):
         return given.to_json()
-    if _is_mcp(given):
-        body = _read_mcp(given)
-        shown = {
-            "name": body["name"],
-            "description": body["description"] or "",
-            "inputSchema": body["inputSchema"],
-        }
-        if _is_repeatable(body["_meta"]):
-            shown["repeatable"] = True
-        return shown
     return given
 
 
@@ -367,8 +363,6 @@ def _is_repeatable(meta: Any) -> bool:
 
 def _is_mcp(given: Any) -> bool:
     """Recognises an `mcp.types.Tool` by its attributes: `mcp` need not be installed."""
-    if callable(given):  # also a function with such attributes
-        return False
     return hasattr(given, "name") and _find_schema(given) is not None
 
 
@@ -384,3 +378,31 @@ def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:
         if isinstance(tool, FunctionTool) and tool.name == name:
             return tool
     return None
+
+
+def load_functions(path: str) -> list[FunctionTool]:
+    """Runs a Python file, which may import the files beside it, and returns its public functions as
+    tools. ToolError: it fails, has none, or one that cannot be a tool."""
+    file = Path(path)
+    name = f"tools_of_{file.stem}"  # not a module that exists already, such as json
+    spec = spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.path.append(str(file.parent.absolute()))
+    module = sys.modules[name] = module_from_spec(spec)  # types of its functions are found there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        hint = "Run it alone, as a program, to see where"
+        message = f"{path} cannot be run: {type(error).__name__}: {error}"
+        raise ToolError(message, hint=hint) from error
+    tools: list[FunctionTool] = []
+    for key, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == name and not key.startswith("_"):
+            tool = as_tool(value)
+            if tool.isolation is not None:
+                check_isolated(value, tool.name)
+            tools.append(tool)
+    if not tools:
+        raise ToolError(f"{path} has no public function", hint="Functions with `def` become tools")
+    return tools

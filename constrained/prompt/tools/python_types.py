@@ -13,7 +13,7 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from math import inf
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import ByteSize, EmailStr, NameEmail, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
@@ -29,12 +29,6 @@ from grammars.regex.time_bounds import NOW
 from grammars.schema.json_values import Json
 from grammars.schema.lowering.keywords import read_bounds
 
-_FOREIGN = {
-    "pydantic.v1.main": "a model of pydantic 1. Derive it from pydantic.BaseModel of pydantic 2",
-    "msgspec": "a Struct of msgspec in a model of pydantic, or the base of all Structs. Make the "
-    "model a dataclass, and name a Struct with fields",
-}
-"""What classes are that pydantic does not know, by the module of a base, and what to do."""
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
 _VALUES = ("default", "const", "enum", "examples")
 _RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
@@ -45,20 +39,13 @@ _SCHEMES = {
 }
 """Formats of URLs by their schemes."""
 _BOUNDS = {
-    "ge": "Minimum",
-    "gt": "ExclusiveMinimum",
-    "le": "Maximum",
-    "lt": "ExclusiveMaximum",
-}
-"""Bounds in pydantic's core schemas, and in JSON Schema."""
-_COMPARED = {
     "ge": "minimum",
     "gt": "exclusiveMinimum",
     "le": "maximum",
     "lt": "exclusiveMaximum",
-    "multiple_of": "multipleOf",
 }
-"""Bounds of numbers, the same."""
+"""Bounds in pydantic's core schemas, and in JSON Schema."""
+_COMPARED = {**_BOUNDS, "multiple_of": "multipleOf"}
 _NOW_BOUNDS = {"past": "formatExclusiveMaximum", "future": "formatExclusiveMinimum"}
 _UNITS = {"P{}D": 86_400, "PT{}H": 3_600, "PT{}M": 60, "PT{}S": 1}
 """Durations of a single unit, and its seconds."""
@@ -416,7 +403,7 @@ def _list_time_bounds(schema: Mapping[str, Any]) -> dict[str, str]:
     bounds: dict[str, str] = {}
     for key, name in _BOUNDS.items():
         if schema.get(key) is not None:
-            bounds[f"format{name}"] = schema[key].isoformat()
+            bounds[f"format{name[0].upper()}{name[1:]}"] = schema[key].isoformat()
     if (side := schema.get("now_op")) is not None:
         bounds[_NOW_BOUNDS[side]] = NOW
     return bounds
@@ -427,8 +414,7 @@ def _spell_durations(bounds: Mapping[str, timedelta]) -> str:
     for form, seconds in _UNITS.items():
         limits: dict[str, float] = {"minimum": 0}
         for key, limit in bounds.items():
-            name = _BOUNDS[key]
-            limits[name[0].lower() + name[1:]] = limit.total_seconds() / seconds
+            limits[_BOUNDS[key]] = limit.total_seconds() / seconds
         if (numbers := express_range(limits, integer=True)) is not None:
             options.append(form.format(f"({numbers})"))
     return f"^({'|'.join(options) or '[]'})$"
@@ -461,40 +447,9 @@ def _spell_keys(schema: Mapping[str, Any]) -> str:
     return rf"^({zero}{sign}[1-9]\d{{0,17}})$"
 
 
-def explain_kinds(kinds: Iterable[Any], error: Exception) -> str:
-    if (foreign := _find_foreign([*kinds])) is not None:
-        return f"{foreign.__qualname__} is {_explain_foreign(foreign)}"
+def explain_kind(error: Exception) -> str:
+    """Returns in one line why pydantic cannot describe a type."""
     text = f"{error}"
     if isinstance(error, SchemaError):  # such as that of a pattern, behind all that is around it
         text = re.sub(r"\s+", " ", text.rpartition("SchemaError:")[2]).strip()
     return text.partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0].rstrip(".")
-
-
-def _find_foreign(kinds: list[Any]) -> type | None:
-    """Finds the first class that pydantic does not know, also in arguments and fields."""
-    seen: set[int] = set()
-    while kinds:
-        kind = kinds.pop()
-        if id(kind) in seen:
-            continue
-        seen.add(id(kind))
-        if not isinstance(kind, type):
-            kinds += get_args(kind)
-        elif is_foreign(kind):
-            return kind
-        else:
-            kinds += get_args(kind)  # of list[int]
-            annotations = vars(kind).get("__annotations__")
-            if isinstance(annotations, Mapping):  # of `type` itself, they are a descriptor
-                kinds += annotations.values()
-    return None
-
-
-def is_foreign(kind: type) -> bool:
-    """Returns whether a class has fields of a library that pydantic does not know."""
-    return _explain_foreign(kind) is not None
-
-
-def _explain_foreign(kind: type) -> str | None:
-    found = (_FOREIGN.get(base.__module__) for base in kind.__mro__)
-    return next(filter(None, found), None)

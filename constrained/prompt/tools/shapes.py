@@ -114,7 +114,10 @@ def drop_copies(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _read_entry(given: Any, place: str) -> Entry:
-    tool = _as_json(given, place)
+    try:
+        tool = as_json(given)
+    except ToolError as e:
+        raise ToolError(e.message, where=place, hint=e.hint) from e
     text = _encode(tool, place)
     body, where = _body(tool, place)
     name = body.get("name")
@@ -195,13 +198,6 @@ def forget_schemas() -> None:
     _lower_text.cache.clear()
 
 
-def _as_json(tool: Any, where: str) -> Any:
-    try:
-        return as_json(tool)
-    except ToolError as e:
-        raise ToolError(e.message, where=where, hint=e.hint) from e
-
-
 def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
     if not isinstance(tool, Mapping):
         raise ToolError("a tool must be an object", where=where)
@@ -214,7 +210,7 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
 
 def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
     """Returns the tools as chat templates expect them, with keys in the client's order."""
-    return [_shape_for_openai(_as_json(tool, f"{TOOLS}/{i}")) for i, tool in enumerate(tools)]
+    return [{**entry.shown} for entry in read_entries(tools)]
 
 
 def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:

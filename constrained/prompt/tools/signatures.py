@@ -14,12 +14,7 @@ from typing_extensions import Doc
 from constrained.errors import CallError
 from constrained.prompt.tools.docstrings import read_docstring
 from constrained.prompt.tools.drawn_values import try_drawn_values
-from constrained.prompt.tools.python_types import (
-    TypeReader,
-    describe_type,
-    explain_kinds,
-    is_foreign,
-)
+from constrained.prompt.tools.python_types import TypeReader, describe_type, explain_kind
 from constrained.prompt.tools.struct_types import adopt_structs, is_struct
 from grammars.errors import ToolError
 from grammars.schema.json_values import Json
@@ -132,8 +127,7 @@ def _blame(
             culprit, error = f"parameter {parameter.name!r} of {culprit}", e
             break
     hint = "Annotate with types that pydantic can write as JSON Schema"
-    kinds = [parameter.annotation for parameter in parameters]
-    return ToolError(f"{culprit} cannot be described: {explain_kinds(kinds, error)}", hint=hint)
+    return ToolError(f"{culprit} cannot be described: {explain_kind(error)}", hint=hint)
 
 
 def _documented(function: Any) -> Any:
@@ -221,12 +215,11 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """Returns whether the fields of a class are arguments, also of one that `read_model`
-    refuses."""
+    """Returns whether the fields of a class are arguments."""
     if not isinstance(kind, type):
         return False
     has_fields = issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
-    return has_fields or is_struct(kind) or is_foreign(kind)
+    return has_fields or is_struct(kind)
 
 
 def read_model(kind: type) -> Signature:
@@ -236,7 +229,7 @@ def read_model(kind: type) -> Signature:
         schema = describe_type(kind)
     except Exception as e:  # annotations and hooks are the user's code
         hint = "Use types that pydantic can write as JSON Schema"
-        message = f"class {kind.__qualname__} cannot be described: {explain_kinds([kind], e)}"
+        message = f"class {kind.__qualname__} cannot be described: {explain_kind(e)}"
         raise ToolError(message, hint=hint) from e
     description = str(schema.pop("description", ""))
     binder = _ModelBinder(kind)

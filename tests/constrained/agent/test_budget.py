@@ -17,7 +17,7 @@ from constrained.agent.run import run
 from constrained.decode.request import Usage
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.prompt.tools.call_result import Outcome
+from constrained.prompt.tools.execution import Outcome
 from constrained.prompt.tools.functions import FunctionTool, tool
 from grammars.turn import ToolCall
 from tests.scripted_model import scripted, wishing

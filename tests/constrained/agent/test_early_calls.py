@@ -20,7 +20,7 @@ from constrained.agent.finished_run import Reason, Run
 from constrained.agent.run import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError
-from constrained.prompt.tools.call_result import Outcome
+from constrained.prompt.tools.execution import Outcome
 from constrained.prompt.tools.functions import FunctionTool, find_tool, tool
 from grammars.errors import ToolError
 from grammars.turn import CallRead, ToolCall

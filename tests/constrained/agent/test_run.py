@@ -20,7 +20,7 @@ from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
 from constrained.model.reply import Reply
 from constrained.prompt.template.chat_template import ChatTemplate
-from constrained.prompt.tools.call_result import Outcome
+from constrained.prompt.tools.execution import Outcome
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.errors import PolicyError, ToolError
 from grammars.turn import ToolCall

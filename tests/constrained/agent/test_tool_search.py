@@ -10,7 +10,7 @@ from constrained.agent.finished_run import Reason
 from constrained.agent.run import arun, run
 from constrained.agent.search.tool_search import NOTHING_FOUND, ToolSearch
 from constrained.engine.protocol import Sampling
-from constrained.prompt.tools.call_result import Outcome
+from constrained.prompt.tools.execution import Outcome
 from grammars.errors import ToolError
 from tests.scripted_model import scripted
 from tests.templates import HERMES, PING, QWEN3_CODER, hermes_call

@@ -23,8 +23,7 @@ from constrained.limits.isolated_call import (
     IsolatedImportError,
     Isolation,
 )
-from constrained.prompt.tools.call_result import Outcome
-from constrained.prompt.tools.execution import acall_function, call_function
+from constrained.prompt.tools.execution import Outcome, acall_function, call_function
 from constrained.prompt.tools.functions import FunctionTool
 from grammars.limits.byte_cache import MIB
 from grammars.turn import ToolCall

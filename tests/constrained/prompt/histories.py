@@ -8,7 +8,6 @@ keys in another order, whole numbers as 1.0.
 import json
 import random
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +40,7 @@ class Row:
     new: int
     computed: int
     plain: int
-    missed: Counter[str]
+    missed: int
 
 
 def offer(path: Path, size: int = 16_000) -> list[dict[str, Any]]:
@@ -128,14 +127,14 @@ def replay(
     kept = Conversation(format, tools, recall)
     plain = Conversation(format, tools, recall, remembered=0)
     messages: list[Any] = [{"role": "user", "content": "Get going, please."}]
-    counts, spliced, missed = list[tuple[int, int, int, int]](), 0, Counter[str]()
+    counts, spliced, missed = list[tuple[int, int, int, int]](), 0, 0
     for number in range(turns):
         (compiled, computed), (other, cost) = kept.compile(messages), plain.compile(messages)
         reuse = compiled.prompt.reuse
         rest = len(compiled.prompt.tokens) - reuse.tokens if reuse.turn else 0
         counts.append((len(compiled.tokens), rest, computed, cost))
         spliced += rest > 0
-        missed.update([str(reuse.missed)] if number and reuse.missed else [])
+        missed += number > 0 and reuse.turn is None
         turn = make_turn(tools, number, draw)
         if every and number % every == every - 1:
             turn = Turn(content=f"All done with {draw.choice(WORDS)}.", reasoning=turn.reasoning)

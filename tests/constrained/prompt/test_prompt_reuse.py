@@ -9,7 +9,7 @@ from benchmarks.inputs.sources import FIVE
 from benchmarks.inputs.tool_sets import SAMPLE
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.model.compile.compiler import Compiler
-from constrained.prompt.prompt_reuse import Missed, Recall
+from constrained.prompt.prompt_reuse import Recall
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import Prompt
 from constrained.prompt.turn_boundaries import TurnBoundaries
@@ -95,7 +95,7 @@ def test_a_template_that_moves_the_tools():
     write(compiler, second, "Red.", ANSWER)
     messages = [*ONE, ANSWER, USER]
     third = start(compiler, messages, recall=Recall.KEEP)
-    assert third.prompt.reuse.missed is Missed.FRONT
+    assert third.prompt.reuse.turn is None
     assert third.tokens == start(compiler_of(MOVING), [USER, said(), RESULT, ANSWER, USER]).tokens
     assert prompt_of(third).count(b"Tools!") == 1
     write(compiler, third, "Green.", ANSWER | {"content": "Green."})
@@ -107,7 +107,7 @@ def test_a_template_that_moves_instructions():
     compiler = compiler_of(INSTRUCTING)
     write(compiler, start(compiler), WRITTEN, said())
     turn = start(compiler, ONE)
-    assert turn.prompt.reuse.missed is Missed.FRONT
+    assert turn.prompt.reuse.turn is None
     assert turn.tokens == start(compiler_of(INSTRUCTING), ONE).tokens
 
 
@@ -138,16 +138,16 @@ def test_a_block_that_the_prompt_opens_is_no_change(enable_thinking: bool):
     assert prompt_of(turn).startswith(seen + b"<|im_end|>\n")
 
 
-def test_why_a_turn_is_not_taken_over():
+def test_a_turn_that_is_not_taken_over():
     compiler = compiler_of(DROPPING)
     first = start(compiler)
-    assert first.prompt.reuse.missed is Missed.NONE
+    assert first.prompt.reuse.turn is None
     write(compiler, first, WRITTEN, said())
-    assert start(compiler, ONE).prompt.reuse.missed is None
-    assert start(compiler, [USER, said("No."), RESULT]).prompt.reuse.missed is Missed.NONE
-    assert start(compiler, [*ONE, ANSWER, USER]).prompt.reuse.missed is Missed.REASONING
+    assert start(compiler, ONE).prompt.reuse.turn
+    assert start(compiler, [USER, said("No."), RESULT]).prompt.reuse.turn is None
+    assert start(compiler, [*ONE, ANSWER, USER]).prompt.reuse.turn is None
     last = start(compiler, [USER, said(), ANSWER, USER], recall=Recall.KEEP)
-    assert last.prompt.reuse.missed is Missed.LAST
+    assert last.prompt.reuse.turn is None
 
 
 @pytest.mark.parametrize("format", FIVE)

@@ -22,8 +22,7 @@ from constrained.agent.mcp.server import HttpTransport, ServerAddress, ServerCom
 from constrained.agent.mcp.servers import McpServers, connect_mcp
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.prompt.tools.call_result import CallResult
-from constrained.prompt.tools.execution import call_function
+from constrained.prompt.tools.execution import CallResult, call_function
 from constrained.prompt.tools.functions import find_tool
 from grammars.turn import ToolCall
 from tests.constrained.agent.mcp.raw_command import raw

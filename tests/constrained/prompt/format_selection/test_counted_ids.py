@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from constrained.errors import TemplateError
-from constrained.prompt.format_selection.message_forms import find_id_pattern
+from constrained.prompt.format_selection.counted_ids import find_id_pattern
 from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.template.chat_template import ChatTemplate
 from grammars.wire.formats import HERMES, KIMI_K2

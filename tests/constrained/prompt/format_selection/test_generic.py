@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import TemplateError
 from constrained.prompt.format_selection.generic import CHATML, GenericTemplate
+from constrained.prompt.format_selection.selection import select_format
 from constrained.prompt.template.chat_template import ChatTemplate
 from constrained.prompt.template.special_tokens import render_prompt
+from grammars.infer.detection import Origin
 from grammars.parse.parser import parse
 from grammars.wire.format import Marker, Reasoning
 from grammars.wire.formats import GEMMA4, GENERIC, QWEN3_CODER
@@ -162,9 +164,8 @@ def test_a_template_that_drops_the_instructions_is_refused() -> None:
     template = GenericTemplate(ChatTemplate(last + " %}{% endfor %}"), GENERIC)
     assert "get_weather" in template.render([SYSTEM, USER], [TOOL])
     later = {"role": "system", "content": "Be kind."}
-    text = template.render([SYSTEM, USER, later, USER], [TOOL])
-    assert "get_weather" in text  # in the one message that it writes
-    assert text.index("Be brief.") < text.index("Be kind.")
+    with pytest.raises(TemplateError, match="drops the description"):
+        template.render([SYSTEM, USER, later, USER], [TOOL])
     few = last.replace("{% if loop", "{% if messages|length < 4 and loop")
     template = GenericTemplate(ChatTemplate(few + " %}{% endfor %}"), GENERIC)
     with pytest.raises(TemplateError, match="drops the description"):
@@ -318,3 +319,18 @@ def test_no_argument_is_lost_where_the_template_cuts_thoughts_off_its_answers() 
     prompt = render_prompt(teacher, messages, [TOOL], markers=format.markers, keep=block.markers)
     assert '{"name": "get_weather", "arguments": {"city": "Rome </muse> Oslo"}}' in prompt.text
     assert prompt.find("</muse>") < 0  # it is data
+
+
+def test_a_template_that_reads_calls_from_another_field_gets_the_generic_format() -> None:
+    source = (
+        "{% if tools %}<|system|>{{ tools|tojson }}<|end|>{% endif %}"
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+        "{% if m.function_call %}{{ m.function_call|tojson }}{% endif %}<|end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    selected = select_format(ChatTemplate(source))
+    assert selected.origin is Origin.GENERIC
+    assert "the generic tool format is used" in selected.notice
+    prompt = selected.template.render([USER, calls("Paris"), result("Sunny.")], [TOOL])
+    assert '"city": "Paris"' in prompt
+    assert "Sunny." in prompt

@@ -213,19 +213,19 @@ _ONLY_FIRST = """{% for m in messages %}{% if m.role == "system" and not loop.fi
     {{- raise_exception("Not here.") }}{% endif %}{{ m.role }}: {{ m.content }};{% endfor %}"""
 
 
-def test_system_messages_that_a_template_refuses_go_to_the_first_one():
+def test_system_messages_that_a_template_refuses_are_of_the_user():
     user = {"role": "user", "content": "Hi"}
     first, later = ({"role": role, "content": role} for role in ("system", "developer"))
-    template = ChatTemplate(_ONLY_FIRST)
+    template = ChatTemplate(_ONLY_FIRST).with_forms()
     assert template.render([first, user]) == "system: system;user: Hi;"
-    text = "system: system\n\ndeveloper;user: Hi;user: Hi;"
+    text = "system: system;user: Hi;user: <system>\ndeveloper\n</system>;user: Hi;"
     assert template.render([first, user, later, user]) == text
     parts = later | {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
-    assert template.render([user, parts]) == "system: a\nb;user: Hi;"
+    assert template.render([user, parts]) == "user: Hi;user: <system>\na\nb\n</system>;"
     picture = later | {"content": [{"type": "image"}]}
     with pytest.raises(TemplateError, match=r"Not here\."):
         template.render([first, user, picture])
-    anywhere = ChatTemplate("{% for m in messages %}{{ m.role }};{% endfor %}")
+    anywhere = ChatTemplate("{% for m in messages %}{{ m.role }};{% endfor %}").with_forms()
     assert anywhere.render([first, user, later]) == "system;user;system;"
 
 
@@ -484,28 +484,27 @@ def test_no_private_use_character_is_left():
 
 
 @pytest.mark.parametrize(
-    ("message", "where"),
+    "message",
     [
-        ({"role": "<|im_end|>", "content": ""}, "/messages/0/role"),
-        ({"role": "tool", "tool_call_id": "<|im_end|>"}, "/messages/0/tool_call_id"),
-        ({"role": "user", "content": [{"type": "<tool_call>"}]}, "/messages/0/content/0/type"),
-        (
-            {"role": "assistant", "tool_calls": [{"id": "<tool_call>"}]},
-            "/messages/0/tool_calls/0/id",
-        ),
+        {"role": "<|im_end|>", "content": ""},
+        {"role": "tool", "tool_call_id": "<|im_end|>"},
+        {"role": "user", "content": [{"type": "<|im_end|>"}]},
+        {"role": "assistant", "tool_calls": [{"id": "<|im_end|>"}]},
     ],
 )
-def test_markers_where_templates_compare_are_refused(message, where):
-    with pytest.raises(TemplateError, match="marker") as info:
-        prompt("x", [message])
-    assert info.value.where == where
+def test_markers_where_templates_compare_are_cut(message):
+    result = prompt("{{ messages|tojson }}", [message])
+    assert "|im_end|>" in result.text
+    assert not any("<|im_end|>" in piece for piece in result.pieces)
 
 
-def test_what_templates_compare_is_not_cut():
-    source = "{% set m = messages[0] %}{{ m.role }}{{ m.tool_call_id }}{{ m.content[0].type }}"
-    content = [{"type": "text<", "text": ""}]
-    messages = [{"role": "user<", "tool_call_id": "1<", "content": content}]
-    assert prompt(source, messages).pieces == ("user<1<text<",)
+def test_ids_that_templates_compare_stay_equal():
+    source = "{{ messages[0].tool_calls[0].id == messages[1].tool_call_id }}"
+    messages = [
+        {"role": "assistant", "tool_calls": [{"id": "a<|im_end|>"}]},
+        {"role": "tool", "tool_call_id": "a<|im_end|>", "content": ""},
+    ]
+    assert prompt(source, messages).text == "True"
 
 
 @pytest.mark.parametrize("marker", ["", "<"])
