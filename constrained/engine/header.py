@@ -1,7 +1,5 @@
-"""The header of a GGUF file: vocabulary, chat templates and recommended sampling.
-
-The keys are those of llama.cpp (`llm_kv`, `llama_model_meta_key`) and gguf-py.
-"""
+"""The header of a GGUF file: vocabulary, chat templates and recommended sampling; the keys are
+those of llama.cpp (`llm_kv`, `llama_model_meta_key`) and gguf-py."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,13 +27,8 @@ NEUTRAL = {"xtc_probability": 0.0, "mirostat": 0.0}
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """The contents of a model file except its weights.
-
-    Args:
-        bos_text: the text of the BOS token, `bos_token` in templates; "" if there is none.
-        eos_text: the text of the EOS token, `eos_token` in templates; "" if there is none.
-        metadata: all values except arrays, as text.
-    """
+    """The contents of a model file except its weights. The texts of BOS and EOS (`bos_token` and
+    `eos_token` in templates) are "" if there is none; the metadata is without arrays, as text."""
 
     vocabulary: Vocabulary
     bos_text: str
@@ -49,12 +42,12 @@ class Header:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling options that the file recommends; llama-server's defaults for the others."""
+        """What the file recommends; llama-server's defaults for the other options."""
         return self._sampling[0]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Messages to the user about recommendations of the file that are not followed."""
+        """Messages to the user about recommendations that are not followed."""
         return self._sampling[1]
 
     @cached_property
@@ -75,16 +68,9 @@ def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | None = None) -> str:
-    """Chooses a template, by the same rule as transformers.
-
-    Args:
-        templates: by name, as Jinja text; the default one under "".
-        with_tools: the request has tools; then `tool_use`, if it exists, is preferred.
-        name: of the template; "" and "default" are the default one. None: by the rule.
-
-    Raises:
-        TemplateError: there is no template of this name, or no default one.
-    """
+    """Chooses a template by its name, by the same rule as transformers: "" and "default" are the
+    default one; None: `tool_use` for a request with tools, if it exists. TemplateError: there is no
+    such template."""
     wanted = name or ""
     if name is None and with_tools and TOOL_USE in templates:
         wanted = TOOL_USE
@@ -122,8 +108,8 @@ def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...
 
 
 def _is_neutral(name: str, text: str) -> bool:
-    """Returns whether an unsupported recommendation changes nothing; raises ValueError if its value
-    is not a number."""
+    """Returns whether an unsupported recommendation changes nothing. ValueError: it is not a
+    number."""
     if name == "sequence":  # the order of the samplers
         return False
     number = float(text)

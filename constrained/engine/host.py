@@ -49,15 +49,11 @@ def available_memory() -> int | None:
 
 
 def bound_heap() -> bool:
-    """Configures glibc to keep less free memory, for a process that runs long.
-
-    Blocks of 1 MiB and more return to the system when they are freed: by default, glibc raises this
-    threshold, and states of sequences leave holes in the heap. All threads share two heaps: by
-    default, each thread that compiles grammars may get its own heap, with its own unused memory.
-
-    Returns:
-        False if the C library is not glibc; then nothing has changed.
-    """
+    """Configures glibc to keep less free memory, for a process that runs long; returns False if the
+    C library is not glibc. Blocks of 1 MiB and more return to the system when they are freed: by
+    default, glibc raises this threshold, and states of sequences leave holes in the heap. All
+    threads share two heaps: by default, each thread that compiles grammars may get its own heap,
+    with its own unused memory."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
@@ -99,11 +95,8 @@ def measure_heap() -> HeapSize | None:
 
 
 def return_free_memory() -> bool:
-    """Returns free pages of the heap to the system (about 10 ms for 100 MB).
-
-    Returns:
-        False if there were none, or the C library is not glibc.
-    """
+    """Returns free pages of the heap to the system (about 10 ms for 100 MB), and whether there were
+    any; False if the C library is not glibc."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
@@ -112,12 +105,8 @@ def return_free_memory() -> bool:
 
 
 def keep_returning(seconds: float = 30) -> None:
-    """Starts a thread that returns free memory to the system when there is much of it, for example
-    after a large request.
-
-    Args:
-        seconds: the time between two checks.
-    """
+    """Starts a thread that checks every `seconds` whether there is much free memory, for example
+    after a large request, and returns it to the system."""
 
     def watch() -> None:
         while True:

@@ -36,14 +36,8 @@ def read_vocabulary(
     model: llama_cpp.llama_model_p, is_open: Callable[[], bool] = lambda: True
 ) -> Vocabulary:
     """Reads the vocabulary of a model that llama.cpp has loaded (0.3 s for 152,000 tokens).
-
-    Args:
-        model: llama.cpp's pointer; the vocabulary's `encode` uses it later.
-        is_open: whether the pointer is still valid; if not, `encode` raises ModelError.
-
-    Raises:
-        ModelError: the model has no vocabulary, one that cannot encode every text, or no end token.
-    """
+    `is_open`: whether the pointer is still valid; if not, `encode` raises ModelError. ModelError:
+    it has no vocabulary, one that cannot encode every text, or no end token."""
     vocab = llama_cpp.llama_model_get_vocab(model)
     if not vocab or llama_cpp.llama_vocab_type(vocab) in LOSSY_KINDS:
         raise ModelError(
@@ -111,16 +105,12 @@ def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int,
 
 
 class LlamaTokenizer:
-    """llama.cpp's tokenizer, without BOS or EOS around the text.
+    """llama.cpp's tokenizer, without BOS or EOS around the text. `is_open`: whether its pointer is
+    still valid; `names`: the texts of tokens that are never cut.
 
     For many vocabularies, llama.cpp splits text with `std::regex`. That takes a stack frame for
     each character of a word, and ends the process when the stack is full (at about 30,000 letters).
     Expressions that group digits also take quadratic time. So long words are cut before.
-
-    Args:
-        vocab: llama.cpp's pointer.
-        is_open: whether the pointer is still valid; if not, a call raises ModelError.
-        names: the texts of tokens that are never cut.
     """
 
     def __init__(
@@ -153,15 +143,9 @@ class LlamaTokenizer:
 
 
 def cut_words(data: bytes, names: re.Pattern[bytes]) -> Iterator[bytes]:
-    """Yields the parts of a text, cut inside words, white space and numbers that are too long.
-
-    It is never cut inside a character or the name of a token. If more text is appended, the cuts
-    stay the same.
-
-    Args:
-        data: the text as UTF-8.
-        names: matches the names of tokens.
-    """
+    """Yields the parts of a text, cut inside words, white space and numbers that are too long,
+    never inside a character or what matches `names`. If more text is appended, the cuts stay the
+    same."""
     cuts = set[int]()
     for pattern, max_length in _LONG_RUNS:
         for run in pattern.finditer(data):

@@ -67,19 +67,11 @@ def load(
     progress: Callable[[float], None] | None = None,
     **given: Unpack[LoadOptions],
 ) -> "LlamaEngine":
-    """Loads a model.
-
-    Args:
-        path: a GGUF file; of a split one, the first part.
-        progress: is called with the progress of reading the file, from 0 to 1. An error that it
-            raises ends the loading.
-        given: see `EngineOptions`.
-
-    Raises:
-        ModelError: a file is missing, damaged or not supported, or memory is short, or an adapter
-            is not for this model. New files are first loaded by a child process, see `probe`.
-        RequestError: an option is not valid.
-    """
+    """Loads a model from a GGUF file, of a split one the first part; `given`: see `EngineOptions`.
+    `progress` is called with the progress of reading the file, from 0 to 1; an error that it raises
+    ends the loading. ModelError: a file is missing, damaged or not supported, memory is short, or
+    an adapter is not for this model. New files are first loaded by a child process, see `probe`.
+    RequestError: an option is not valid."""
     options = read_options(given)
     path = Path(path)
     adapters = options.adapters
@@ -165,7 +157,6 @@ def borrow(llama: Any) -> "LlamaEngine":
 
 
 def _describe_unlocked() -> Iterator[str]:
-    """Yields a message to the user if the model could not be locked in memory."""
     for line in warnings:
         if "lock" in line:  # if mlock fails, llama.cpp loads the model nevertheless
             cause = line.removeprefix("warning: ").splitlines()[0]
@@ -183,10 +174,8 @@ def _keep(owner: object) -> None:
 
 
 class Batch:
-    """A llama_batch in numpy arrays, which is filled in microseconds.
-
-    The batch of llama-cpp-python takes milliseconds: several calls of ctypes for each token.
-    """
+    """A llama_batch in numpy arrays, which is filled in microseconds. The batch of llama-cpp-python
+    takes milliseconds: several calls of ctypes for each token."""
 
     def __init__(self, capacity: int):
         self.capacity = capacity
@@ -207,7 +196,6 @@ class Batch:
         self._batch = llama_cpp.llama_batch(**fields)
 
     def fill(self, table: np.ndarray) -> llama_cpp.llama_batch:
-        """Fills the batch with one table of `batches`."""
         size = table.shape[1]
         self._table[:, :size] = table[:3]
         self._wanted[:size] = table[3]
@@ -216,14 +204,9 @@ class Batch:
 
 
 class ChainSampler:
-    """llama.cpp's sampler chain, in llama-server's order; a `Sampler`.
-
-    It has no grammar sampler: the mask is already applied to the logits that llama.cpp reads.
-
-    Args:
-        sample_row: takes a chain and the index of a row of logits; samples a token.
-        row: takes the index of a row; returns its logits.
-    """
+    """llama.cpp's sampler chain, in llama-server's order; a `Sampler`. It has no grammar sampler:
+    the mask is already applied to the logits that llama.cpp reads. `sample_row` samples a token of
+    a row with a chain; `row` finds the logits of a row."""
 
     def __init__(
         self,
@@ -331,12 +314,8 @@ def _make_choice(sampling: Sampling, n_vocab: int) -> list[Any]:
 
 
 class LlamaEngine:
-    """A model in llama.cpp; an `Engine`, and a context manager. Made by `load`.
-
-    Attributes, besides those of `Engine`:
-        header: of the model file.
-        notices: messages to the user, such as options without effect.
-    """
+    """A model in llama.cpp; an `Engine`, and a context manager. Made by `load`. `header` is that of
+    the model file; `notices` are messages to the user, such as options without effect."""
 
     def __init__(
         self,
@@ -360,9 +339,8 @@ class LlamaEngine:
         self._model = model
         self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
-        self._batch_indices: list[
-            int
-        ] = []  # for each row of logits, the index of its token in the batch
+        # For each row of logits, the index of its token in the batch.
+        self._batch_indices: list[int] = []
         self._identify = identify
         self.offloads = offloads
         self.splits_uneven = offloads and not is_shared
@@ -416,8 +394,8 @@ class LlamaEngine:
         return self._rows
 
     def _fill_gaps(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Returns chunks that spare passes; see `fill_gaps`. They are removed after the decode, so
-        there are none if a sequence may not be cut then."""
+        """Returns chunks that spare passes. They are removed after the decode, so there are none if
+        a sequence may not be cut then."""
         if not self.splits_uneven or not self._can_remove_fillers:
             return []
         fillers = fill_gaps(chunks, self._lengths, self.context_length)
@@ -425,7 +403,6 @@ class LlamaEngine:
         return fillers if tokens <= self._batch.capacity else []
 
     def _decode_tables(self, tables: Sequence[np.ndarray], chunks: Sequence[Chunk]) -> None:
-        """Decodes batches; see `decode` for the errors."""
         for number, table in enumerate(tables):
             errors.clear()
             status = llama_cpp.llama_decode(self._context, self._batch.fill(table))

@@ -10,22 +10,13 @@ from constrained.engine.gguf.weights import FILE_TYPE, FILE_TYPES, count_weights
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The facts that a model file states; "" and 0: it does not state this.
-
-    Args:
-        name: the name that its makers gave it.
-        architecture: llama.cpp's name, such as `qwen3`.
-        quantisation: llama.cpp's name, such as `Q4_K_M`.
-        parameters: the number of weights.
-        context_length: the context length that it was trained on, in tokens.
-        embedding_length: the dimension of its embeddings.
-    """
+    """The facts that a model file states; "" and 0: it does not state this."""
 
     name: str = ""
     architecture: str = ""
-    quantisation: str = ""
+    quantisation: str = ""  # llama.cpp's name, such as `Q4_K_M`
     parameters: int = 0
-    context_length: int = 0
+    context_length: int = 0  # tokens that it was trained on
     embedding_length: int = 0
     bytes: int = 0
 
@@ -34,11 +25,8 @@ NO_FACTS = ModelFacts()
 
 
 def read_facts(path: Path) -> ModelFacts:
-    """Reads the facts of a model file, without loading the model.
-
-    Args:
-        path: of the file; of a split one, the first part.
-    """
+    """Reads the facts of a model file, of a split one by its first part, without loading the
+    model."""
     found = read_all_parts(path)
     weights = count_weights(found.tensors)
     return ModelFacts(

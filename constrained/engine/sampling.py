@@ -104,7 +104,6 @@ class Sampling:
 
     @property
     def is_greedy(self) -> bool:
-        """True if always the most likely token is sampled."""
         return self.temperature < MIN_TEMPERATURE
 
     @property
@@ -120,19 +119,11 @@ class Sampling:
 
     @property
     def has_penalties(self) -> bool:
-        """True if a penalty has an effect."""
         penalties = (self.repeat_penalty, self.frequency_penalty, self.presence_penalty)
         return self.penalty_last_n != 0 and penalties != (1, 0, 0)
 
     def check_tokens(self, count: int) -> None:
-        """Checks that the tokens of `logit_bias` exist.
-
-        Args:
-            count: number of tokens in the vocabulary.
-
-        Raises:
-            RequestError: there is no such token.
-        """
+        """Raises RequestError if a bias is for none of the `count` tokens of a vocabulary."""
         for token, _ in self.biases:
             if token >= count:
                 hint = f"The model has the tokens 0 to {count - 1}"
@@ -140,16 +131,11 @@ class Sampling:
                 raise RequestError(f"there is no token {token}", where=where, hint=hint)
 
     def count_last(self, context_length: int) -> int:
-        """Returns how many tokens the penalties consider.
-
-        Args:
-            context_length: the length of the context, in tokens.
-        """
+        """Returns how many tokens the penalties consider."""
         last = self.penalty_last_n
         return context_length if last == -1 else min(last, context_length)
 
     def some_seed(self) -> int:
-        """Returns the seed, or a random one if there is none."""
         return secrets.randbelow(SEEDS) if self.seed is None else self.seed
 
 

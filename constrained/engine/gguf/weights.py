@@ -101,24 +101,14 @@ def describe_types(counts: Counter[str]) -> str:
 
 @dataclass(frozen=True)
 class FalseClaim:
-    """A file that is named after another type than that of its weights.
+    """A file that is named after another type than that of its weights."""
 
-    Args:
-        origin: what names it: the name of the file, or `general.file_type`.
-        claim: the quantisation that it names, such as `Q4_K_M`.
-        type: the type that most weights would have.
-        counts: the weights of the layers, by type.
-        bits: per weight of these; None: a type is not known.
-        unfit: the lengths of rows that cannot have this type; empty if only few weights are in
-            such rows.
-    """
-
-    origin: str
-    claim: str
-    type: str
-    counts: Counter[str]
-    bits: float | None
-    unfit: Sequence[int]
+    origin: str  # what names it: the name of the file, or `general.file_type`
+    claim: str  # such as `Q4_K_M`
+    type: str  # that most weights would have
+    counts: Counter[str]  # the weights of the layers, by type
+    bits: float | None  # per weight of these; None: a type is not known
+    unfit: Sequence[int]  # lengths of rows that cannot have this type; empty if these are few
 
     def __str__(self) -> str:
         types = describe_types(self.counts)
@@ -140,11 +130,8 @@ class FalseClaim:
 
 
 def find_false_claim(contents: GgufContents, name: str) -> FalseClaim | None:
-    """Returns what is false about the name of a file; None: nothing, or it names no type.
-
-    Args:
-        name: of the file; if it names no quantisation, `general.file_type` counts.
-    """
+    """Returns what is false about the name of a file, or about `general.file_type` if it names no
+    quantisation; None: nothing, or there is no type."""
     origin, claim = "its name", _find_claim(name)
     number = contents.number(FILE_TYPE)
     if not claim and number is not None:
