@@ -123,7 +123,11 @@ class Sampling:
         return self.penalty_last_n != 0 and penalties != (1, 0, 0)
 
     def check_tokens(self, count: int) -> None:
-        """Raises RequestError if a bias is for none of the `count` tokens of a vocabulary."""
+        """Checks that the tokens of `logit_bias` exist; raises RequestError.
+
+        Args:
+            count: number of tokens in the vocabulary.
+        """
         for token, _ in self.biases:
             if token >= count:
                 hint = f"The model has the tokens 0 to {count - 1}"
@@ -131,11 +135,16 @@ class Sampling:
                 raise RequestError(f"there is no token {token}", where=where, hint=hint)
 
     def count_last(self, context_length: int) -> int:
-        """Returns how many tokens the penalties consider."""
+        """Returns how many tokens the penalties consider.
+
+        Args:
+            context_length: the length of the context, in tokens.
+        """
         last = self.penalty_last_n
         return context_length if last == -1 else min(last, context_length)
 
     def some_seed(self) -> int:
+        """Returns the seed, or a random one if there is none."""
         return secrets.randbelow(SEEDS) if self.seed is None else self.seed
 
 

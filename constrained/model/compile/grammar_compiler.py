@@ -32,7 +32,6 @@ from grammars.turn_grammar.ir.printer import print_expression
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 
-_GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
 MAX_OWN_GRAMMARS = 4
 """Compilers of formats with tokens of their own: each has a tokenizer."""
@@ -226,21 +225,12 @@ class GrammarCompiler:
         least, room = completer.least, self.max_characters
         if least is None or room is None or least <= room:
             return
-        where, hint = "/tools", "Lower the minima, or raise the context length (-c)"
-        match source.policy.answer:
-            case None:
-                pass
-            case JsonAnswer(schema):
-                where = "/response_format"
-                if schema.least > room:
-                    part = find_long_part(schema.node, schema.definitions, room)
-                    hint = f"Lower the minimum at {part or 'the root'} of its schema"
-            case GrammarAnswer():
-                where = "/grammar"
-            case RegexAnswer():
-                where = "/regex"
-            case ChoiceAnswer():
-                where = "/choice"
+        answer = source.policy.answer
+        where = "/choice" if isinstance(answer, ChoiceAnswer) else _find_pointer(answer)
+        hint = "Lower the minima, or raise the context length (-c)"
+        if isinstance(answer, JsonAnswer) and answer.schema.least > room:
+            part = find_long_part(answer.schema.node, answer.schema.definitions, room)
+            hint = f"Lower the minimum at {part or 'the root'} of its schema"
         message = f"the shortest turn has {least:,} characters, the context room for {room:,}"
         raise RequestError(message, where=where, hint=hint)
 
@@ -319,9 +309,9 @@ def _find_pointer(answer: Answer | None) -> str:
     """Returns the JSON pointer to the part of the request that the grammar comes from."""
     match answer:
         case GrammarAnswer():
-            return _GRAMMAR
+            return "/grammar"
         case RegexAnswer():
-            return _REGEX
+            return "/regex"
         case None:
             return "/tools"
         case _:
