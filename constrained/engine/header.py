@@ -40,20 +40,6 @@ class Header:
         """The chat templates by name, the default one under ""."""
         return find_templates(self.metadata)
 
-    @property
-    def sampling(self) -> Sampling:
-        """What the file recommends; llama-server's defaults for the other options."""
-        return self._sampling[0]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Messages to the user about recommendations that are not followed."""
-        return self._sampling[1]
-
-    @cached_property
-    def _sampling(self) -> tuple[Sampling, tuple[str, ...]]:
-        return find_sampling(self.metadata)
-
 
 def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
     """Returns the chat templates of a file by name, as Jinja text; the default one under ""."""

@@ -2,7 +2,7 @@
 
 import ctypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -60,6 +60,12 @@ def read_vocabulary(
                 control.add(token)
     end = _find_end_tokens(vocab, len(tokens))
     tokenizer = LlamaTokenizer(vocab, is_open, names.values())
+    tokenize_special = partial(tokenizer, special=True)
+    go_on = Continuation(tokenize_special, raw)
+
+    def encode_special(text: str, *, inside: bool = False) -> list[int]:
+        return go_on(text.encode()) if inside else tokenize_special(text.encode())
+
     never = frozenset(control.union(padding, end))
     return Vocabulary(
         tokens=tuple(tokens),
@@ -67,7 +73,7 @@ def read_vocabulary(
         control=frozenset(control),
         end=end,
         encode=Encoder(tokenizer, raw, names, never=never),
-        encode_special=_SpecialEncoder(tokenizer, raw),
+        encode_special=encode_special,
         bos=_find_bos(vocab),
     )
 
@@ -167,14 +173,3 @@ def _find_cuts(
             cut -= 1
         if not any(first < cut < last for first, last in spared):
             yield cut
-
-
-class _SpecialEncoder:
-    def __init__(self, tokenize: LlamaTokenizer, tokens: Sequence[bytes]):
-        self._tokenize = partial(tokenize, special=True)
-        self._continue = Continuation(self._tokenize, tokens)
-
-    def __call__(self, text: str, *, inside: bool = False) -> list[int]:
-        if inside:
-            return self._continue(text.encode())
-        return self._tokenize(text.encode())

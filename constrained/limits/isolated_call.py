@@ -96,10 +96,6 @@ class Isolation:
 class IsolatedError(Exception):
     """An isolated function raised an error, or was killed."""
 
-    def __init__(self, text: str):
-        super().__init__(text)
-        self.text = text
-
 
 class IsolatedImportError(RequestError):
     """The process of an isolated function ended before the function began: it could not import the
@@ -213,15 +209,12 @@ def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -
         answer = {"result": to_jsonable_python(result, by_alias=True, fallback=str)}
         data = json.dumps(answer).encode()
     except MemoryError:
-        data = json.dumps({"error": _explain_memory(isolation)}).encode()
+        size = (isolation.memory or 0) / MIB
+        error = f"MemoryError: it needs more than {size:,.0f} MiB"
+        data = json.dumps({"error": error}).encode()
     except BaseException as e:
         data = json.dumps({"error": f"{type(e).__name__}: {e}"}).encode()
     answers.send_bytes(data)
-
-
-def _explain_memory(isolation: Isolation) -> str:
-    size = (isolation.memory or 0) / MIB
-    return f"MemoryError: it needs more than {size:,.0f} MiB"
 
 
 def _limit(isolation: Isolation) -> None:

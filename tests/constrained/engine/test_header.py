@@ -64,18 +64,16 @@ def test_what_a_file_recommends(tmp_path: Path):
         mirostat=(KINDS.INT32, 0),
         sequence=(KINDS.STRING, "penalties;temperature"),
     )
-    assert read.sampling == Sampling(0.6, 20, 0.9, 0.0, repeat_penalty=1.05, penalty_last_n=64)
-    assert read.notes == (
-        "the model recommends sequence penalties;temperature, which is not supported",
-    )
+    sampling, notes = find_sampling(read.metadata)
+    assert sampling == Sampling(0.6, 20, 0.9, 0.0, repeat_penalty=1.05, penalty_last_n=64)
+    assert notes == ("the model recommends sequence penalties;temperature, which is not supported",)
     with load(tmp_path / "model.gguf", context_length=64) as engine:
-        assert engine.header.sampling == read.sampling
-        assert engine.header.notes == read.notes
+        assert find_sampling(engine.header.metadata) == (sampling, notes)
 
 
 def test_a_file_that_recommends_nothing(tmp_path: Path):
     read = header(tmp_path, None)
-    assert (read.sampling, read.notes) == (Sampling(), ())
+    assert find_sampling(read.metadata) == (Sampling(), ())
     assert read.chat_templates == {}
 
 
