@@ -53,22 +53,16 @@ def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
     return templates
 
 
-def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | None = None) -> str:
-    """Chooses a template by its name, by the same rule as transformers: "" and "default" are the
-    default one; None: `tool_use` for a request with tools, if it exists. TemplateError: there is no
-    such template."""
-    wanted = name or ""
-    if name is None and with_tools and TOOL_USE in templates:
-        wanted = TOOL_USE
-    elif name == "default" and name not in templates:
-        wanted = ""
-    if wanted in templates:
-        return templates[wanted]
+def choose_template(templates: Mapping[str, str]) -> str:
+    """Chooses the template for requests with tools, as transformers does: `tool_use` or, if there
+    is none, the default one. TemplateError: there is neither."""
+    for name in (TOOL_USE, ""):
+        if name in templates:
+            return templates[name]
     if not templates:
         raise TemplateError("the model has no chat template", hint="Name a file that has one")
-    what = f"template {wanted!r}" if wanted else "default chat template"
-    known = ", ".join(key or "default" for key in templates)
-    raise TemplateError(f"the model has no {what}", hint=f"Available: {known}")
+    hint = f"Available: {', '.join(templates)}"
+    raise TemplateError("the model has no default chat template", hint=hint)
 
 
 def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from constrained.engine.files.input_files import open_input
 from constrained.errors import ModelError
@@ -54,11 +54,16 @@ def bound_heap() -> bool:
     default, glibc raises this threshold, and states of sequences leave holes in the heap. All
     threads share two heaps: by default, each thread that compiles grammars may get its own heap,
     with its own unused memory."""
+    mallopt = _find_in_libc("mallopt")
+    return bool(mallopt and mallopt(MMAP_THRESHOLD, LARGE) and mallopt(ARENA_MAX, ARENAS))
+
+
+def _find_in_libc(name: str) -> Any:
+    """Returns a function of the C library; None: it has no such one."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
-        return False
-    return bool(mallopt(MMAP_THRESHOLD, LARGE)) and bool(mallopt(ARENA_MAX, ARENAS))
+        return None
 
 
 @dataclass(frozen=True)
@@ -85,9 +90,8 @@ class _MallocInfo(ctypes.Structure):
 def measure_heap() -> HeapSize | None:
     """Returns the heap of this process, without small Python objects; None if the C library is not
     glibc 2.33 or later."""
-    try:
-        mallinfo = ctypes.CDLL(None).mallinfo2
-    except (AttributeError, OSError, TypeError):
+    mallinfo = _find_in_libc("mallinfo2")
+    if mallinfo is None:
         return None
     mallinfo.restype = _MallocInfo
     info = mallinfo()
@@ -97,11 +101,8 @@ def measure_heap() -> HeapSize | None:
 def return_free_memory() -> bool:
     """Returns free pages of the heap to the system (about 10 ms for 100 MB), and whether there were
     any; False if the C library is not glibc."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return False
-    return bool(trim(0))
+    trim = _find_in_libc("malloc_trim")
+    return bool(trim and trim(0))
 
 
 def keep_returning(seconds: float = 30) -> None:

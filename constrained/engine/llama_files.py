@@ -87,9 +87,8 @@ def measure_needs(
     heads = max(1, llama_cpp.llama_model_n_head(model))
     # The numbers are those of the first layer. If it has no attention (LFM2), it has no key heads.
     key_heads = llama_cpp.llama_model_n_head_kv(model) or heads
-    default = llama_cpp.llama_model_n_embd(model) // heads
-    key_bits = _read_width(model, "key_length", default) * BITS.get(options.cache_type_k, 16)
-    value_bits = _read_width(model, "value_length", default) * BITS.get(options.cache_type_v, 16)
+    key_bits = _read_width(model, "key_length") * BITS.get(options.cache_type_k, 16)
+    value_bits = _read_width(model, "value_length") * BITS.get(options.cache_type_v, 16)
     layers = llama_cpp.llama_model_n_layer(model)
     # The attention mask has a row for each token of a micro-batch; without flash attention, each
     # head has such rows, too.
@@ -109,8 +108,7 @@ def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
     but without flash attention it ends the process."""
     if options.flash_attention is not False or options.cache_type_k in PLAIN_TYPES:
         return
-    heads = max(1, llama_cpp.llama_model_n_head(model))
-    width = _read_width(model, "key_length", llama_cpp.llama_model_n_embd(model) // heads)
+    width = _read_width(model, "key_length")
     if width % QUANTISED_BLOCK:
         kind = options.cache_type_k
         block = f"the block of {QUANTISED_BLOCK} numbers of {kind} does not divide {width}"
@@ -118,13 +116,15 @@ def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
         raise ModelError(message, hint=HINTS["does not divide"])
 
 
-def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
+def _read_width(model: llama_cpp.llama_model_p, name: str) -> int:
     """Returns the size of an attention head. In models like Qwen3 it does not follow from the size
     of the embedding."""
     metadata = _read_metadata(model)
     key = f"{metadata.get('general.architecture')}.attention.{name}"
     text = metadata.get(key, "")
-    return int(text) if text.isdecimal() else default
+    if text.isdecimal():
+        return int(text)
+    return llama_cpp.llama_model_n_embd(model) // max(1, llama_cpp.llama_model_n_head(model))
 
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:

@@ -72,7 +72,7 @@ def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict
         return {"": chosen}
     if not templates:
         return {}
-    with_tools = choose_template(templates, with_tools=True)
+    with_tools = choose_template(templates)
     default = templates.get("") or with_tools
     found = {"": default}
     if default != with_tools:

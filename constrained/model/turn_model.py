@@ -182,22 +182,20 @@ class TurnModel:
         hint = "Share the object itself between threads, and load the model in each process"
         raise ModelError("a loaded model cannot be copied or pickled", hint=hint)
 
-    def compile(
-        self, job: Job, timeout: float | None = None, *, client: Hashable = None
-    ) -> CompiledTurn:
+    def compile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
         """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`.
-        `timeout`: seconds, time in the queue included; waiting clients take turns. BusyError: too
-        many requests wait; DeadlineError: the timeout is over."""
-        return run(self._prepare_compile(job, timeout, client))
+        `timeout`: seconds, time in the queue included. BusyError: too many requests wait;
+        DeadlineError: the timeout is over."""
+        return run(self._prepare_compile(job, timeout))
 
     async def acompile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Like `compile`, for asyncio."""
+        """Like `compile`, for asyncio; waiting clients take turns."""
         return await arun(self._prepare_compile(job, timeout, client))
 
     def _prepare_compile(
-        self, job: Job, timeout: float | None, client: Hashable
+        self, job: Job, timeout: float | None, client: Hashable = None
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         work = partial(self.compiler.compile, job)
         return self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job))
@@ -207,13 +205,11 @@ class TurnModel:
         prompt: str | Sequence[int],
         answer: Answer | None = None,
         timeout: float | None = None,
-        *,
-        client: Hashable = None,
         **options: Unpack[RawOptions],
     ) -> CompiledTurn:
         """Compiles a raw prompt, without a chat template, for such a text; None: any text."""
         work = partial(self.compiler.compile_text, prompt, answer, **options)
-        return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
+        return run(self.queue.prepare(work, timeout, is_known=answer is None))
 
     def complete(
         self,

@@ -79,33 +79,6 @@ class _KeptGrammar:
         return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
 
 
-class GrammarCache:
-    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools."""
-
-    def __init__(self, markers: Mapping[str, int]):
-        self._markers = markers
-        self._kept: ByteCache[_KeptGrammar] = ByteCache(COMPLETERS, _KeptGrammar.measure)
-
-    @property
-    def size(self) -> CacheSize:
-        return self._kept.size
-
-    def find(self, source: GrammarSource) -> Completer:
-        """Returns the completer of such turns. Those of typed answers are not kept."""
-        if source.policy.answer is not None:
-            return Completer(source.build(self._markers))
-        schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
-        source_key = source.format.name, source.policy, source.state, source.text_ends
-        key = (source.scope, schemas, source_key)
-        kept = self._kept.find(key, None)
-        if kept is not None:
-            return kept.completer
-        completer = Completer(source.build(self._markers))
-        kept = _KeptGrammar(source.tools, measure_bytes(source.tools), completer)
-        self._kept.keep(key, kept)
-        return completer
-
-
 class RefusedToolError(Exception):
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
@@ -124,6 +97,7 @@ class GrammarCompiler:
         self._texts = texts
         self._context_length = context_length
         self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
+        self._completers: ByteCache[_KeptGrammar] = ByteCache(COMPLETERS, _KeptGrammar.measure)
 
     @cached_property
     def markers(self) -> dict[str, int]:
@@ -140,16 +114,28 @@ class GrammarCompiler:
             return None
         return self._context_length * self.vocabulary.longest
 
-    @cached_property
-    def _grammars(self) -> GrammarCache:
-        return GrammarCache(self.markers)
-
     def measure_caches(self) -> dict[str, CacheSize]:
-        return {"matchers": self._matchers.size, "completers": self._grammars.size}
+        return {"matchers": self._matchers.size, "completers": self._completers.size}
 
     def forget(self) -> None:
         """Drops all matchers: one that has failed may have damaged data that its forks share."""
         self._matchers.clear()
+
+    def find_completer(self, source: GrammarSource) -> Completer:
+        """Returns the completer of such turns; the last ones are kept, since each turn of a
+        conversation has the same tools. Those of typed answers are not."""
+        if source.policy.answer is not None:
+            return Completer(source.build(self.markers))
+        schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
+        source_key = source.format.name, source.policy, source.state, source.text_ends
+        key = (source.scope, schemas, source_key)
+        kept = self._completers.find(key, None)
+        if kept is not None:
+            return kept.completer
+        completer = Completer(source.build(self.markers))
+        kept = _KeptGrammar(source.tools, measure_bytes(source.tools), completer)
+        self._completers.keep(key, kept)
+        return completer
 
     def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
         """Builds and compiles the grammar of a turn; the matcher is for one turn only. Raises
@@ -157,7 +143,7 @@ class GrammarCompiler:
         shortest turn; GrammarError, SchemaError, ToolError: something else cannot be enforced."""
         _ = self.tokenizer  # if it cannot be built, no tool is to blame
         try:
-            completer = self._grammars.find(source)
+            completer = self.find_completer(source)
             self._check_length(completer, source)
             matcher = self._find_matcher(completer.grammar.lark, source.policy.answer, source.scope)
             return completer, matcher.fork()  # the matcher in the cache stays at the start

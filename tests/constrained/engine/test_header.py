@@ -138,35 +138,29 @@ def test_templates_by_name(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("names", "with_tools", "name", "chosen"),
+    ("names", "chosen"),
     [
-        ("default", False, None, "default"),
-        ("default", True, None, "default"),
-        ("default tool_use", False, None, "default"),
-        ("default tool_use", True, None, "tool_use"),
-        ("default tool_use", True, "", "default"),
-        ("default tool_use", True, "default", "default"),
-        ("default tool_use rag", True, "rag", "rag"),
-        ("tool_use", True, None, "tool_use"),
+        ("default", "default"),
+        ("default tool_use", "tool_use"),
+        ("default rag", "default"),
+        ("default tool_use rag", "tool_use"),
+        ("tool_use", "tool_use"),
     ],
 )
-def test_choice_of_a_template(names: str, with_tools: bool, name: str | None, chosen: str):
+def test_choice_of_a_template(names: str, chosen: str):
     keys = {"tokenizer.chat_template": "default"} if "default" in names else {}
     keys |= {f"tokenizer.chat_template.{n}": n for n in names.split() if n != "default"}
-    assert choose_template(find_templates(keys), with_tools, name) == chosen
+    assert choose_template(find_templates(keys)) == chosen
 
 
 @pytest.mark.parametrize(
-    ("templates", "name", "message"),
+    ("templates", "message"),
     [
-        ({}, None, "the model has no chat template. Name a file"),
-        ({}, "rag", "the model has no chat template. Name a file"),
-        ({"": "x", "rag": "y"}, "tools", "no template 'tools'. Available: default, rag"),
-        ({"tool_use": "x"}, None, "no default chat template. Available: tool_use"),
-        ({"tool_use": "x"}, "default", "no default chat template. Available: tool_use"),
+        ({}, "the model has no chat template. Name a file"),
+        ({"rag": "x", "chat": "y"}, "no default chat template. Available: rag, chat"),
     ],
 )
-def test_templates_that_are_not_there(templates: dict[str, str], name: str | None, message: str):
+def test_templates_that_are_not_there(templates: dict[str, str], message: str):
     with pytest.raises(TemplateError) as e:
-        choose_template(templates, False, name)
+        choose_template(templates)
     assert message in str(e.value)
