@@ -66,6 +66,7 @@ def read_vocabulary(
     def encode_special(text: str, *, inside: bool = False) -> list[int]:
         return go_on(text.encode()) if inside else tokenize_special(text.encode())
 
+    bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
     never = frozenset(control.union(padding, end))
     return Vocabulary(
         tokens=tuple(tokens),
@@ -74,7 +75,7 @@ def read_vocabulary(
         end=end,
         encode=Encoder(tokenizer, raw, names, never=never),
         encode_special=encode_special,
-        bos=_find_bos(vocab),
+        bos=bos if bos >= 0 and llama_cpp.llama_vocab_get_add_bos(vocab) else None,
     )
 
 
@@ -88,14 +89,6 @@ def _read_tokens(vocab: llama_cpp.llama_vocab_p) -> list[bytes]:
             raise ModelError(f"token {token} of the model has {-size} bytes; limit: {MAX_BYTES}")
         tokens.append(ctypes.string_at(room, size))
     return tokens
-
-
-def _find_bos(vocab: llama_cpp.llama_vocab_p) -> int | None:
-    """Returns the BOS token, if prompts of the model begin with it."""
-    bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
-    if bos < 0 or not llama_cpp.llama_vocab_get_add_bos(vocab):
-        return None
-    return bos
 
 
 def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:

@@ -1,10 +1,9 @@
 """Facts about a model from its file, such as its name and quantisation, without loading it."""
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained.engine.gguf.contents import GgufContents, read_all_parts
+from constrained.engine.gguf.contents import read_all_parts
 from constrained.engine.gguf.weights import FILE_TYPE, FILE_TYPES, count_weights
 
 
@@ -29,22 +28,15 @@ def read_facts(path: Path) -> ModelFacts:
     model."""
     found = read_all_parts(path)
     weights = count_weights(found.tensors)
+    number = found.number(FILE_TYPE)
+    # By default, it is the type that most weights have.
+    commonest = next((name for name, _ in weights.most_common(1)), "")
     return ModelFacts(
         name=found.text("general.name"),
         architecture=found.architecture,
-        quantisation=_name_quantisation(found, weights),
+        quantisation=commonest if number is None else FILE_TYPES.get(number, commonest),
         parameters=weights.total(),
         context_length=found.own("context_length") or 0,
         embedding_length=found.own("embedding_length") or 0,
         bytes=found.size,
     )
-
-
-def _name_quantisation(found: GgufContents, weights: Counter[str]) -> str:
-    """Returns the name of the quantisation; by default, of the type that most weights have."""
-    number = found.number(FILE_TYPE)
-    if number is not None and number in FILE_TYPES:
-        return FILE_TYPES[number]
-    for name, _ in weights.most_common(1):
-        return name
-    return ""

@@ -137,7 +137,9 @@ def find_false_claim(contents: GgufContents, name: str) -> FalseClaim | None:
     if not claim and number is not None:
         origin, claim = FILE_TYPE, FILE_TYPES.get(number, "")
     wanted = _find_type(claim)
-    layers = _list_matrices(contents.tensors)
+    # Only the matrices of the layers: embeddings and the output have types of their own, and what
+    # is no matrix is never quantised.
+    layers = [one for one in contents.tensors if "blk." in one.name and len(one.shape) > 1]
     counts, bits = count_weights(layers), measure_bits(layers)
     if wanted is None or not counts:
         return None
@@ -167,12 +169,6 @@ def _find_type(claim: str) -> str | None:
         if name in _BITS:
             return name
     return None
-
-
-def _list_matrices(tensors: Iterable[TensorInfo]) -> list[TensorInfo]:
-    """Returns the matrices of the layers: embeddings and the output have types of their own, and
-    what is no matrix is never quantised."""
-    return [one for one in tensors if "blk." in one.name and len(one.shape) > 1]
 
 
 def _find_unfit(tensors: Iterable[TensorInfo], block: int) -> list[int]:
