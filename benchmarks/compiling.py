@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.inputs.stage import Stage, stage
 from benchmarks.inputs.tool_sets import read_rows, sample_paths
 from constrained.mask.matcher import Matcher
-from constrained.model.compile.grammar_compiler import GrammarCache, GrammarSource
+from constrained.model.compile.grammar_compiler import GrammarCompiler, GrammarSource
 from constrained.prompt.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.errors import Error
 from grammars.parse.render import render
@@ -43,12 +43,12 @@ def measure(place: Stage, tools: Sequence[Any]) -> tuple[float, float]:
     compiler, policy = place.model.compiler, Policy(Choice.REQUIRED)
     compiler.tokenizer  # noqa: B018  built once for each vocabulary
     matchers: dict[str, Matcher] = {}
-    grammars = GrammarCache(compiler.markers)
+    grammars = GrammarCompiler(compiler.vocabulary, tuple(compiler.markers))
 
     def compile_all() -> Matcher:
         lowered = tuple(read_tools(tools))
         source = GrammarSource(place.teaching.format, tools=lowered, policy=policy, state=State())
-        grammar = grammars.find(source).grammar.lark
+        grammar = grammars.find_completer(source).grammar.lark
         if grammar not in matchers:
             matchers[grammar] = Matcher.compile(compiler.tokenizer, grammar)
         return matchers[grammar].fork()

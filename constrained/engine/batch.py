@@ -9,7 +9,6 @@ from constrained.errors import ContextError
 
 
 def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
-    """Checks the chunks of a decode."""
     drafted = sum(chunk.drafted for chunk in chunks)
     limit = engine.max_drafted
     if drafted > limit:
@@ -61,27 +60,16 @@ def count_passes(chunks: Sequence[Chunk]) -> int:
 
 
 def measure_decode(chunks: Sequence[Chunk], *, is_shared: bool = False) -> DecodeSize:
-    """Returns the size of a decode.
-
-    Args:
-        is_shared: the sequences share the cells of the KV cache.
-    """
+    """`is_shared`: the sequences share the cells of the KV cache."""
     passes = 1 if is_shared and chunks else count_passes(chunks)
     return DecodeSize(passes, sum(len(chunk.tokens) for chunk in chunks))
 
 
 def fill_gaps(chunks: Sequence[Chunk], lengths: Sequence[int], context_length: int) -> list[Chunk]:
-    """Returns chunks for the sequences between those of a decode, so that they become neighbours.
-    Empty if that saves no passes, or fewer than it costs: a pass takes about as long as a token of
-    each sequence.
-
-    Args:
-        lengths: the number of tokens of each sequence.
-
-    Returns:
-        Chunks of one token each, whose logits are not wanted. The token is any one: it has to be
-        removed after the decode.
-    """
+    """Returns chunks of one token each, whose logits are not wanted, for the sequences between
+    those of a decode, so that they become neighbours. The token is any one: it has to be removed
+    after the decode. Empty if that saves no passes, or fewer than it costs: a pass takes about as
+    long as a token of each sequence."""
     present = {chunk.sequence for chunk in chunks}
     fillers: list[Chunk] = []
     for sequence in range(min(present), max(present)):
@@ -97,13 +85,11 @@ def sort_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 def check_cut(engine: Engine, source: int, length: int) -> None:
-    """Raises ValueError if a sequence cannot be cut to its first `length` tokens."""
     if not engine.can_cut(source, length):
         raise ValueError(f"sequence {source} cannot be cut to {length} tokens")
 
 
 def check_empty(sequence: int, present: int) -> None:
-    """Raises ValueError if a sequence is not empty; `present` is its number of tokens."""
     if present:
         raise ValueError(f"sequence {sequence} has {present} tokens already")
 
@@ -116,15 +102,10 @@ def check_shorter(sequence: int, present: int, length: int) -> None:
 
 
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
-    """Lays out chunks as batches of at most `capacity` tokens, in order.
-
-    llama.cpp keeps the logits of the last batch only, so all tokens whose logits are needed are in
-    that one.
-
-    Returns:
-        For each batch four rows of int32, one column per token: the token, its position, its
-        sequence, and 1 if its logits are needed. Those columns are in the order of the chunks.
-    """
+    """Lays out chunks as batches of at most `capacity` tokens, in order. llama.cpp keeps the logits
+    of the last batch only, so all tokens whose logits are needed are in that one. Each batch has
+    four rows of int32, one column per token: the token, its position, its sequence, and 1 if its
+    logits are needed. Those columns are in the order of the chunks."""
     n_tokens = sum(len(chunk.tokens) for chunk in chunks)
     table = np.zeros((4, n_tokens), np.int32)
     start = 0

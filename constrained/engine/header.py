@@ -1,7 +1,5 @@
-"""The header of a GGUF file: vocabulary, chat templates and recommended sampling.
-
-The keys are those of llama.cpp (`llm_kv`, `llama_model_meta_key`) and gguf-py.
-"""
+"""The header of a GGUF file: vocabulary, chat templates and recommended sampling; the keys are
+those of llama.cpp (`llm_kv`, `llama_model_meta_key`) and gguf-py."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,13 +27,8 @@ NEUTRAL = {"xtc_probability": 0.0, "mirostat": 0.0}
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """The contents of a model file except its weights.
-
-    Args:
-        bos_text: the text of the BOS token, `bos_token` in templates; "" if there is none.
-        eos_text: the text of the EOS token, `eos_token` in templates; "" if there is none.
-        metadata: all values except arrays, as text.
-    """
+    """The contents of a model file except its weights. The texts of BOS and EOS (`bos_token` and
+    `eos_token` in templates) are "" if there is none; the metadata is without arrays, as text."""
 
     vocabulary: Vocabulary
     bos_text: str
@@ -46,20 +39,6 @@ class Header:
     def chat_templates(self) -> Mapping[str, str]:
         """The chat templates by name, the default one under ""."""
         return find_templates(self.metadata)
-
-    @property
-    def sampling(self) -> Sampling:
-        """The sampling options that the file recommends; llama-server's defaults for the others."""
-        return self._sampling[0]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Messages to the user about recommendations of the file that are not followed."""
-        return self._sampling[1]
-
-    @cached_property
-    def _sampling(self) -> tuple[Sampling, tuple[str, ...]]:
-        return find_sampling(self.metadata)
 
 
 def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -74,29 +53,16 @@ def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
     return templates
 
 
-def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | None = None) -> str:
-    """Chooses a template, by the same rule as transformers.
-
-    Args:
-        templates: by name, as Jinja text; the default one under "".
-        with_tools: the request has tools; then `tool_use`, if it exists, is preferred.
-        name: of the template; "" and "default" are the default one. None: by the rule.
-
-    Raises:
-        TemplateError: there is no template of this name, or no default one.
-    """
-    wanted = name or ""
-    if name is None and with_tools and TOOL_USE in templates:
-        wanted = TOOL_USE
-    elif name == "default" and name not in templates:
-        wanted = ""
-    if wanted in templates:
-        return templates[wanted]
+def choose_template(templates: Mapping[str, str]) -> str:
+    """Chooses the template for requests with tools, as transformers does: `tool_use` or, if there
+    is none, the default one. TemplateError: there is neither."""
+    for name in (TOOL_USE, ""):
+        if name in templates:
+            return templates[name]
     if not templates:
         raise TemplateError("the model has no chat template", hint="Name a file that has one")
-    what = f"template {wanted!r}" if wanted else "default chat template"
-    known = ", ".join(key or "default" for key in templates)
-    raise TemplateError(f"the model has no {what}", hint=f"Available: {known}")
+    hint = f"Available: {', '.join(templates)}"
+    raise TemplateError("the model has no default chat template", hint=hint)
 
 
 def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:
@@ -122,8 +88,8 @@ def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...
 
 
 def _is_neutral(name: str, text: str) -> bool:
-    """Returns whether an unsupported recommendation changes nothing; raises ValueError if its value
-    is not a number."""
+    """Returns whether an unsupported recommendation changes nothing. ValueError: it is not a
+    number."""
     if name == "sequence":  # the order of the samplers
         return False
     number = float(text)

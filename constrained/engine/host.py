@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from constrained.engine.files.input_files import open_input
 from constrained.errors import ModelError
@@ -49,20 +49,21 @@ def available_memory() -> int | None:
 
 
 def bound_heap() -> bool:
-    """Configures glibc to keep less free memory, for a process that runs long.
+    """Configures glibc to keep less free memory, for a process that runs long; returns False if the
+    C library is not glibc. Blocks of 1 MiB and more return to the system when they are freed: by
+    default, glibc raises this threshold, and states of sequences leave holes in the heap. All
+    threads share two heaps: by default, each thread that compiles grammars may get its own heap,
+    with its own unused memory."""
+    mallopt = _find_in_libc("mallopt")
+    return bool(mallopt and mallopt(MMAP_THRESHOLD, LARGE) and mallopt(ARENA_MAX, ARENAS))
 
-    Blocks of 1 MiB and more return to the system when they are freed: by default, glibc raises this
-    threshold, and states of sequences leave holes in the heap. All threads share two heaps: by
-    default, each thread that compiles grammars may get its own heap, with its own unused memory.
 
-    Returns:
-        False if the C library is not glibc; then nothing has changed.
-    """
+def _find_in_libc(name: str) -> Any:
+    """Returns a function of the C library; None: it has no such one."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
-        return False
-    return bool(mallopt(MMAP_THRESHOLD, LARGE)) and bool(mallopt(ARENA_MAX, ARENAS))
+        return None
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,8 @@ class _MallocInfo(ctypes.Structure):
 def measure_heap() -> HeapSize | None:
     """Returns the heap of this process, without small Python objects; None if the C library is not
     glibc 2.33 or later."""
-    try:
-        mallinfo = ctypes.CDLL(None).mallinfo2
-    except (AttributeError, OSError, TypeError):
+    mallinfo = _find_in_libc("mallinfo2")
+    if mallinfo is None:
         return None
     mallinfo.restype = _MallocInfo
     info = mallinfo()
@@ -99,25 +99,15 @@ def measure_heap() -> HeapSize | None:
 
 
 def return_free_memory() -> bool:
-    """Returns free pages of the heap to the system (about 10 ms for 100 MB).
-
-    Returns:
-        False if there were none, or the C library is not glibc.
-    """
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
-        return False
-    return bool(trim(0))
+    """Returns free pages of the heap to the system (about 10 ms for 100 MB), and whether there were
+    any; False if the C library is not glibc."""
+    trim = _find_in_libc("malloc_trim")
+    return bool(trim and trim(0))
 
 
 def keep_returning(seconds: float = 30) -> None:
-    """Starts a thread that returns free memory to the system when there is much of it, for example
-    after a large request.
-
-    Args:
-        seconds: the time between two checks.
-    """
+    """Starts a thread that checks every `seconds` whether there is much free memory, for example
+    after a large request, and returns it to the system."""
 
     def watch() -> None:
         while True:

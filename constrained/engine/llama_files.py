@@ -83,17 +83,12 @@ def measure_needs(
     flash_attention: bool,
 ) -> ContextNeeds:
     """Estimates the memory of a context. Layers with a sliding window, or without attention, need
-    less than estimated.
-
-    Args:
-        options: the types of keys and values, and the size of a micro-batch.
-    """
+    less than estimated."""
     heads = max(1, llama_cpp.llama_model_n_head(model))
     # The numbers are those of the first layer. If it has no attention (LFM2), it has no key heads.
     key_heads = llama_cpp.llama_model_n_head_kv(model) or heads
-    default = llama_cpp.llama_model_n_embd(model) // heads
-    key_bits = _read_width(model, "key_length", default) * BITS.get(options.cache_type_k, 16)
-    value_bits = _read_width(model, "value_length", default) * BITS.get(options.cache_type_v, 16)
+    key_bits = _read_width(model, "key_length") * BITS.get(options.cache_type_k, 16)
+    value_bits = _read_width(model, "value_length") * BITS.get(options.cache_type_v, 16)
     layers = llama_cpp.llama_model_n_layer(model)
     # The attention mask has a row for each token of a micro-batch; without flash attention, each
     # head has such rows, too.
@@ -109,14 +104,11 @@ def measure_needs(
 
 
 def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
-    """Raises ModelError if the keys cannot have the requested type.
-
-    llama.cpp refuses that itself, but without flash attention it ends the process.
-    """
+    """Raises ModelError if the keys cannot have the requested type. llama.cpp refuses that itself,
+    but without flash attention it ends the process."""
     if options.flash_attention is not False or options.cache_type_k in PLAIN_TYPES:
         return
-    heads = max(1, llama_cpp.llama_model_n_head(model))
-    width = _read_width(model, "key_length", llama_cpp.llama_model_n_embd(model) // heads)
+    width = _read_width(model, "key_length")
     if width % QUANTISED_BLOCK:
         kind = options.cache_type_k
         block = f"the block of {QUANTISED_BLOCK} numbers of {kind} does not divide {width}"
@@ -124,13 +116,15 @@ def check_keys(model: llama_cpp.llama_model_p, options: EngineOptions) -> None:
         raise ModelError(message, hint=HINTS["does not divide"])
 
 
-def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
+def _read_width(model: llama_cpp.llama_model_p, name: str) -> int:
     """Returns the size of an attention head. In models like Qwen3 it does not follow from the size
     of the embedding."""
     metadata = _read_metadata(model)
     key = f"{metadata.get('general.architecture')}.attention.{name}"
     text = metadata.get(key, "")
-    return int(text) if text.isdecimal() else default
+    if text.isdecimal():
+        return int(text)
+    return llama_cpp.llama_model_n_embd(model) // max(1, llama_cpp.llama_model_n_head(model))
 
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:
@@ -224,13 +218,12 @@ def load_model(
 
 
 def measure_adapters(adapters: Sequence[Lora]) -> int:
-    """Returns the bytes of LoRA adapters."""
     return sum(adapter.path.stat().st_size for adapter in adapters)
 
 
 def load_adapters(model: llama_cpp.llama_model_p, adapters: Sequence[Lora]) -> list[Any]:
-    """Loads LoRA adapters. This has to be before a context is created, which reserves memory for
-    them. They are freed with the model."""
+    """Loads LoRA adapters, before a context is created, which reserves memory for them. They are
+    freed with the model."""
     loaded: list[Any] = []
     for path, _ in adapters:
         errors.clear()
@@ -259,11 +252,8 @@ def apply_adapters(
 def create_context(
     model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
 ) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
-    """Creates a context. If memory is too short, all sequences share the cells of one.
-
-    Returns:
-        The context and its size; None if memory is too short for either.
-    """
+    """Creates a context, and returns its size. If memory is too short, all sequences share the
+    cells of one; None: it is too short for that as well."""
     params.n_seq_max = sequences
     # Logits are needed for one token of each sequence, and for drafted tokens. By default,
     # llama.cpp reserves memory for those of every token of a batch: 300 MB for 152,000 tokens.

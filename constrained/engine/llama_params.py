@@ -40,21 +40,14 @@ NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tenso
 
 @dataclass(frozen=True)
 class ContextNeeds:
-    """What the size of a context depends on.
+    """What the size of a context depends on, in bytes and tokens."""
 
-    Args:
-        trained: the context length that the model was trained on, in tokens.
-        cell: bytes of the keys and values of one token.
-        graph: bytes that a batch needs for each token of the longest sequence.
-        memory: the free bytes; None: not known.
-    """
-
-    trained: int
+    trained: int  # tokens of the context that the model was trained on
     sequences: int
     weights: int
-    cell: int
-    graph: int
-    memory: int | None
+    cell: int  # bytes of the keys and values of one token
+    graph: int  # bytes that a batch needs for each token of the longest sequence
+    memory: int | None  # bytes that are free; None: not known
 
     def measure(self, size: "ContextSize") -> int:
         """Returns the bytes of the model and a context of this size."""
@@ -64,28 +57,15 @@ class ContextNeeds:
 
 @dataclass(frozen=True)
 class ContextSize:
-    """The size of a context.
-
-    Args:
-        length: the maximum number of tokens of a sequence.
-        cells: the maximum number of tokens of all sequences together.
-        is_shared: sequences share the cells; otherwise each has `length` cells.
-    """
-
-    length: int
-    cells: int
-    is_shared: bool = False
+    length: int  # the maximum tokens of a sequence
+    cells: int  # the maximum tokens of all sequences together
+    is_shared: bool = False  # sequences share the cells; otherwise each has `length` cells
 
 
 def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
-    """Chooses the size of a context.
-
-    Each sequence has its own cells if memory suffices; otherwise they share them.
-
-    Args:
-        asked: the requested length of a sequence, in tokens; 0: the length that the model was
-            trained on. None: the same, but at most `DEFAULT_CONTEXT_LENGTH`, and as memory allows.
-    """
+    """Chooses the size of a context; each sequence has its own cells if memory suffices. `asked`:
+    the requested tokens of a sequence; 0: those that the model was trained on. None: the same, but
+    at most `DEFAULT_CONTEXT_LENGTH`, and as memory allows."""
     if asked is None:
         return _choose_default(needs)
     length = min(asked or needs.trained, needs.trained)
@@ -123,9 +103,6 @@ def spares_flash_attention(
     On a CPU, llama.cpp's flash attention computes fewer than 64 tokens of a sequence one by one.
     Two matrix products, which need all scores in memory, take half of that time or less; only for
     more tokens, after thousands, they take a fifth more.
-
-    Args:
-        is_offloaded: a GPU computes some of the layers.
     """
     types = {options.cache_type_k, options.cache_type_v}
     is_asked = options.flash_attention is not None
@@ -159,7 +136,6 @@ def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) 
 
 
 def model_params(options: EngineOptions) -> Any:
-    """Returns llama.cpp's parameters of a model."""
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = options.gpu_layers
     params.split_mode = SPLIT_MODES[options.split_mode]

@@ -22,7 +22,6 @@ PIECE, PIECES = 16 * 1024, 256  # size in bytes and number of the pieces of a fi
 
 
 def state_size(context: llama_cpp.llama_context_p, sequence: int, flags: int = WHOLE) -> int:
-    """Returns the number of bytes that `read_state` returns."""
     return _llama.llama_state_seq_get_size_ext(context, sequence, flags)
 
 
@@ -45,17 +44,9 @@ def write_state(
     state: bytes,
     flags: int,
 ) -> None:
-    """Restores the state of a sequence.
-
-    Args:
-        length: the number of tokens of the state.
-        state: what `read_state` returned, with the same flags.
-        flags: WHOLE or PART; with PART, the sequence is cut to `length` tokens.
-
-    Raises:
-        ModelError: llama.cpp refuses the state, or it has another number of tokens. Then the state
-            of the sequence is undefined.
-    """
+    """Restores the state of `length` tokens that `read_state` returned with the same flags; with
+    PART, the sequence is cut to them. ModelError: llama.cpp refuses the state, or it has another
+    number of tokens. Then the state of the sequence is undefined."""
     errors.clear()
     source = np.frombuffer(state, np.uint8)
     pointer = source.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
@@ -71,17 +62,10 @@ def write_state(
 
 
 def fingerprint(path: Path, params: Any, *more: object, adapters: Sequence[Lora] = ()) -> str:
-    """Returns a hash of everything that a state depends on: the weights, the adapters, the
-    parameters of the context, and the version of llama.cpp. Of large files, only some megabytes are
-    read.
-
-    Args:
-        path: the model file; of a split one, the first part.
-        params: llama.cpp's parameters of the context.
-        more: further values to hash.
-        adapters: LoRA adapters that are applied; an engine without them has another hash than one
-            whose adapters have the scale 0.
-    """
+    """Returns a hash of everything that a state depends on: the weights (of a split file, by its
+    first part), the adapters, the parameters of the context, and the version of llama.cpp. Of large
+    files, only some megabytes are read. An engine without adapters has another hash than one whose
+    adapters have the scale 0."""
     digest = hashlib.blake2b(digest_size=16)
     settings: dict[str, int | float] = {}
     for name, *_ in params._fields_:

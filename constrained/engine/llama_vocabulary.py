@@ -2,7 +2,7 @@
 
 import ctypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -36,14 +36,8 @@ def read_vocabulary(
     model: llama_cpp.llama_model_p, is_open: Callable[[], bool] = lambda: True
 ) -> Vocabulary:
     """Reads the vocabulary of a model that llama.cpp has loaded (0.3 s for 152,000 tokens).
-
-    Args:
-        model: llama.cpp's pointer; the vocabulary's `encode` uses it later.
-        is_open: whether the pointer is still valid; if not, `encode` raises ModelError.
-
-    Raises:
-        ModelError: the model has no vocabulary, one that cannot encode every text, or no end token.
-    """
+    `is_open`: whether the pointer is still valid; if not, `encode` raises ModelError. ModelError:
+    it has no vocabulary, one that cannot encode every text, or no end token."""
     vocab = llama_cpp.llama_model_get_vocab(model)
     if not vocab or llama_cpp.llama_vocab_type(vocab) in LOSSY_KINDS:
         raise ModelError(
@@ -66,6 +60,13 @@ def read_vocabulary(
                 control.add(token)
     end = _find_end_tokens(vocab, len(tokens))
     tokenizer = LlamaTokenizer(vocab, is_open, names.values())
+    tokenize_special = partial(tokenizer, special=True)
+    go_on = Continuation(tokenize_special, raw)
+
+    def encode_special(text: str, *, inside: bool = False) -> list[int]:
+        return go_on(text.encode()) if inside else tokenize_special(text.encode())
+
+    bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
     never = frozenset(control.union(padding, end))
     return Vocabulary(
         tokens=tuple(tokens),
@@ -73,8 +74,8 @@ def read_vocabulary(
         control=frozenset(control),
         end=end,
         encode=Encoder(tokenizer, raw, names, never=never),
-        encode_special=_SpecialEncoder(tokenizer, raw),
-        bos=_find_bos(vocab),
+        encode_special=encode_special,
+        bos=bos if bos >= 0 and llama_cpp.llama_vocab_get_add_bos(vocab) else None,
     )
 
 
@@ -90,14 +91,6 @@ def _read_tokens(vocab: llama_cpp.llama_vocab_p) -> list[bytes]:
     return tokens
 
 
-def _find_bos(vocab: llama_cpp.llama_vocab_p) -> int | None:
-    """Returns the BOS token, if prompts of the model begin with it."""
-    bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
-    if bos < 0 or not llama_cpp.llama_vocab_get_add_bos(vocab):
-        return None
-    return bos
-
-
 def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:
     # There may be several: EOS, and end-of-turn tokens that llama.cpp knows by their text.
     end = [token for token in range(n_vocab) if llama_cpp.llama_vocab_is_eog(vocab, token)]
@@ -111,16 +104,12 @@ def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int,
 
 
 class LlamaTokenizer:
-    """llama.cpp's tokenizer, without BOS or EOS around the text.
+    """llama.cpp's tokenizer, without BOS or EOS around the text. `is_open`: whether its pointer is
+    still valid; `names`: the texts of tokens that are never cut.
 
     For many vocabularies, llama.cpp splits text with `std::regex`. That takes a stack frame for
     each character of a word, and ends the process when the stack is full (at about 30,000 letters).
     Expressions that group digits also take quadratic time. So long words are cut before.
-
-    Args:
-        vocab: llama.cpp's pointer.
-        is_open: whether the pointer is still valid; if not, a call raises ModelError.
-        names: the texts of tokens that are never cut.
     """
 
     def __init__(
@@ -153,15 +142,9 @@ class LlamaTokenizer:
 
 
 def cut_words(data: bytes, names: re.Pattern[bytes]) -> Iterator[bytes]:
-    """Yields the parts of a text, cut inside words, white space and numbers that are too long.
-
-    It is never cut inside a character or the name of a token. If more text is appended, the cuts
-    stay the same.
-
-    Args:
-        data: the text as UTF-8.
-        names: matches the names of tokens.
-    """
+    """Yields the parts of a text, cut inside words, white space and numbers that are too long,
+    never inside a character or what matches `names`. If more text is appended, the cuts stay the
+    same."""
     cuts = set[int]()
     for pattern, max_length in _LONG_RUNS:
         for run in pattern.finditer(data):
@@ -183,14 +166,3 @@ def _find_cuts(
             cut -= 1
         if not any(first < cut < last for first, last in spared):
             yield cut
-
-
-class _SpecialEncoder:
-    def __init__(self, tokenize: LlamaTokenizer, tokens: Sequence[bytes]):
-        self._tokenize = partial(tokenize, special=True)
-        self._continue = Continuation(self._tokenize, tokens)
-
-    def __call__(self, text: str, *, inside: bool = False) -> list[int]:
-        if inside:
-            return self._continue(text.encode())
-        return self._tokenize(text.encode())

@@ -10,6 +10,7 @@ from typing import Any, Unpack, cast
 import llama_cpp
 import numpy as np
 
+from constrained.engine import llama_files, llama_params, llama_state
 from constrained.engine.batch import (
     batches,
     check_chunks,
@@ -21,36 +22,6 @@ from constrained.engine.batch import (
     sort_chunks,
 )
 from constrained.engine.host import available_memory, check_gguf
-from constrained.engine.llama_files import (
-    CONTEXT_MEMORY,
-    apply_adapters,
-    check_keys,
-    create_context,
-    create_default_context,
-    errors,
-    load_adapters,
-    load_model,
-    make_failure,
-    make_header,
-    measure_needs,
-    warnings,
-)
-from constrained.engine.llama_params import (
-    choose_context,
-    context_params,
-    describe_context,
-    describe_unused,
-    offloads,
-    spares_flash_attention,
-)
-from constrained.engine.llama_state import (
-    PART,
-    WHOLE,
-    fingerprint,
-    read_state,
-    state_size,
-    write_state,
-)
 from constrained.engine.numpy_sampler import RowSampler, find_candidates
 from constrained.engine.options import LoadOptions, Lora, read_options
 from constrained.engine.probe import probe_file
@@ -67,19 +38,11 @@ def load(
     progress: Callable[[float], None] | None = None,
     **given: Unpack[LoadOptions],
 ) -> "LlamaEngine":
-    """Loads a model.
-
-    Args:
-        path: a GGUF file; of a split one, the first part.
-        progress: is called with the progress of reading the file, from 0 to 1. An error that it
-            raises ends the loading.
-        given: see `EngineOptions`.
-
-    Raises:
-        ModelError: a file is missing, damaged or not supported, or memory is short, or an adapter
-            is not for this model. New files are first loaded by a child process, see `probe`.
-        RequestError: an option is not valid.
-    """
+    """Loads a model from a GGUF file, of a split one the first part; `given`: see `EngineOptions`.
+    `progress` is called with the progress of reading the file, from 0 to 1; an error that it raises
+    ends the loading. ModelError: a file is missing, damaged or not supported, memory is short, or
+    an adapter is not for this model. New files are first loaded by a child process, see `probe`.
+    RequestError: an option is not valid."""
     options = read_options(given)
     path = Path(path)
     adapters = options.adapters
@@ -87,42 +50,44 @@ def load(
     for adapter in adapters:
         check_gguf(adapter.path, "adapter")
     probe_file(path, *(adapter.path for adapter in adapters))
-    model = load_model(path, options, progress)
+    model = llama_files.load_model(path, options, progress)
     try:
-        check_keys(model, options)
-        loaded = load_adapters(model, adapters)
+        llama_files.check_keys(model, options)
+        loaded = llama_files.load_adapters(model, adapters)
     except ModelError:
         llama_cpp.llama_model_free(model)
         raise
     asked, sequences = options.context_length, options.sequences
-    is_offloaded = offloads(options.gpu_layers)
+    is_offloaded = llama_params.offloads(options.gpu_layers)
     # Linux overcommits memory, so llama.cpp would not notice that it is short.
     memory = None if is_offloaded else available_memory()
     flash_attention = options.flash_attention is not False
-    needs = measure_needs(model, options, memory, flash_attention=flash_attention)
-    size = choose_context(asked, needs)
-    params = context_params(options)
-    plain = measure_needs(model, options, memory, flash_attention=False)
-    if spares_flash_attention(options, plain, size, is_offloaded=is_offloaded):
+    needs = llama_files.measure_needs(model, options, memory, flash_attention=flash_attention)
+    size = llama_params.choose_context(asked, needs)
+    params = llama_params.context_params(options)
+    plain = llama_files.measure_needs(model, options, memory, flash_attention=False)
+    if llama_params.spares_flash_attention(options, plain, size, is_offloaded=is_offloaded):
         needs = plain
         params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    create = create_default_context if asked is None else create_context
+    create = llama_files.create_default_context if asked is None else llama_files.create_context
     context, size = create(model, params, size, sequences=sequences)
     if not context:
         llama_cpp.llama_model_free(model)
         what = f"no context of {size.length} tokens for {sequences} sequences"
-        raise make_failure(what, CONTEXT_MEMORY)
-    apply_adapters(context, adapters, loaded)
+        raise llama_files.make_failure(what, llama_files.CONTEXT_MEMORY)
+    llama_files.apply_adapters(context, adapters, loaded)
     notices = [
-        *describe_unused(options),
-        *describe_context(asked, size, needs),
+        *llama_params.describe_unused(options),
+        *llama_params.describe_context(asked, size, needs),
         *_describe_unlocked(),
     ]
     return LlamaEngine(
         model,
         context,
         context_length=size.length,
-        identify=lambda: fingerprint(path, params, options.gpu_layers, adapters=adapters),
+        identify=lambda: llama_state.fingerprint(
+            path, params, options.gpu_layers, adapters=adapters
+        ),
         offloads=is_offloaded,
         is_shared=size.is_shared,
         path=path,
@@ -157,16 +122,15 @@ def borrow(llama: Any) -> "LlamaEngine":
         model,
         context,
         context_length=llama.n_ctx(),
-        identify=lambda: fingerprint(path, params, adapters=adapters),
-        offloads=offloads(llama.model_params.n_gpu_layers),
+        identify=lambda: llama_state.fingerprint(path, params, adapters=adapters),
+        offloads=llama_params.offloads(llama.model_params.n_gpu_layers),
         path=path,
         owner=llama,
     )
 
 
 def _describe_unlocked() -> Iterator[str]:
-    """Yields a message to the user if the model could not be locked in memory."""
-    for line in warnings:
+    for line in llama_files.warnings:
         if "lock" in line:  # if mlock fails, llama.cpp loads the model nevertheless
             cause = line.removeprefix("warning: ").splitlines()[0]
             yield f"the model may be swapped out: {cause}"
@@ -183,10 +147,8 @@ def _keep(owner: object) -> None:
 
 
 class Batch:
-    """A llama_batch in numpy arrays, which is filled in microseconds.
-
-    The batch of llama-cpp-python takes milliseconds: several calls of ctypes for each token.
-    """
+    """A llama_batch in numpy arrays, which is filled in microseconds. The batch of llama-cpp-python
+    takes milliseconds: several calls of ctypes for each token."""
 
     def __init__(self, capacity: int):
         self.capacity = capacity
@@ -207,7 +169,6 @@ class Batch:
         self._batch = llama_cpp.llama_batch(**fields)
 
     def fill(self, table: np.ndarray) -> llama_cpp.llama_batch:
-        """Fills the batch with one table of `batches`."""
         size = table.shape[1]
         self._table[:, :size] = table[:3]
         self._wanted[:size] = table[3]
@@ -216,14 +177,9 @@ class Batch:
 
 
 class ChainSampler:
-    """llama.cpp's sampler chain, in llama-server's order; a `Sampler`.
-
-    It has no grammar sampler: the mask is already applied to the logits that llama.cpp reads.
-
-    Args:
-        sample_row: takes a chain and the index of a row of logits; samples a token.
-        row: takes the index of a row; returns its logits.
-    """
+    """llama.cpp's sampler chain, in llama-server's order; a `Sampler`. It has no grammar sampler:
+    the mask is already applied to the logits that llama.cpp reads. `sample_row` samples a token of
+    a row with a chain; `row` finds the logits of a row."""
 
     def __init__(
         self,
@@ -331,12 +287,8 @@ def _make_choice(sampling: Sampling, n_vocab: int) -> list[Any]:
 
 
 class LlamaEngine:
-    """A model in llama.cpp; an `Engine`, and a context manager. Made by `load`.
-
-    Attributes, besides those of `Engine`:
-        header: of the model file.
-        notices: messages to the user, such as options without effect.
-    """
+    """A model in llama.cpp; an `Engine`, and a context manager. Made by `load`. `header` is that of
+    the model file; `notices` are messages to the user, such as options without effect."""
 
     def __init__(
         self,
@@ -360,9 +312,8 @@ class LlamaEngine:
         self._model = model
         self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
-        self._batch_indices: list[
-            int
-        ] = []  # for each row of logits, the index of its token in the batch
+        # For each row of logits, the index of its token in the batch.
+        self._batch_indices: list[int] = []
         self._identify = identify
         self.offloads = offloads
         self.splits_uneven = offloads and not is_shared
@@ -371,7 +322,7 @@ class LlamaEngine:
         self.notices = tuple(notices)
         self.memory_bytes = memory_bytes
         self.path = path
-        self.header = make_header(model, lambda: free.alive)
+        self.header = llama_files.make_header(model, lambda: free.alive)
         self.vocabulary = self.header.vocabulary
         self._rows = self._view_logits(0)  # the logits, in llama.cpp's memory
         self.context_length = context_length
@@ -416,8 +367,8 @@ class LlamaEngine:
         return self._rows
 
     def _fill_gaps(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Returns chunks that spare passes; see `fill_gaps`. They are removed after the decode, so
-        there are none if a sequence may not be cut then."""
+        """Returns chunks that spare passes. They are removed after the decode, so there are none if
+        a sequence may not be cut then."""
         if not self.splits_uneven or not self._can_remove_fillers:
             return []
         fillers = fill_gaps(chunks, self._lengths, self.context_length)
@@ -425,9 +376,8 @@ class LlamaEngine:
         return fillers if tokens <= self._batch.capacity else []
 
     def _decode_tables(self, tables: Sequence[np.ndarray], chunks: Sequence[Chunk]) -> None:
-        """Decodes batches; see `decode` for the errors."""
         for number, table in enumerate(tables):
-            errors.clear()
+            llama_files.errors.clear()
             status = llama_cpp.llama_decode(self._context, self._batch.fill(table))
             if status:
                 # If a batch has no room, llama.cpp undoes this batch, but not those before it.
@@ -436,7 +386,7 @@ class LlamaEngine:
                 # After another failure, the KV cache has an unknown part of the batch (llama.h).
                 for chunk in chunks:
                     self.release(chunk.sequence)
-                raise make_failure("llama.cpp cannot decode")
+                raise llama_files.make_failure("llama.cpp cannot decode")
 
     def _view_logits(self, count: int) -> np.ndarray:
         """Returns the first `count` rows of logits of the last batch, in its order of tokens."""
@@ -503,29 +453,31 @@ class LlamaEngine:
 
     def state_size(self, sequence: int) -> int:
         self._require_open()
-        return state_size(self._context, sequence)
+        return llama_state.state_size(self._context, sequence)
 
     def save(self, sequence: int) -> bytes:
         self._require_open()
-        return read_state(self._context, sequence)
+        return llama_state.read_state(self._context, sequence)
 
     def restore(self, sequence: int, length: int, state: bytes) -> None:
         self._require_open()
         check_empty(sequence, self._lengths[sequence])
-        self._write(sequence, length, state)
+        self._write(sequence, length, state, llama_state.WHOLE)
 
     def checkpoint(self, sequence: int) -> bytes:
         self._require_open()
-        return read_state(self._context, sequence, PART)
+        return llama_state.read_state(self._context, sequence, llama_state.PART)
 
     def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
         self._require_open()
         check_shorter(sequence, self._lengths[sequence], length)
-        self._write(sequence, length, checkpoint, flags=PART)
+        self._write(sequence, length, checkpoint, llama_state.PART)
 
-    def _write(self, sequence: int, length: int, state: bytes, *, flags: int = WHOLE) -> None:
+    def _write(self, sequence: int, length: int, state: bytes, flags: int) -> None:
         try:
-            write_state(self._context, sequence, length=length, state=state, flags=flags)
+            llama_state.write_state(
+                self._context, sequence, length=length, state=state, flags=flags
+            )
         except ModelError:
             self.release(sequence)
             raise

@@ -1,31 +1,21 @@
 """Facts about a model from its file, such as its name and quantisation, without loading it."""
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from constrained.engine.gguf.contents import GgufContents, read_all_parts
+from constrained.engine.gguf.contents import read_all_parts
 from constrained.engine.gguf.weights import FILE_TYPE, FILE_TYPES, count_weights
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The facts that a model file states; "" and 0: it does not state this.
-
-    Args:
-        name: the name that its makers gave it.
-        architecture: llama.cpp's name, such as `qwen3`.
-        quantisation: llama.cpp's name, such as `Q4_K_M`.
-        parameters: the number of weights.
-        context_length: the context length that it was trained on, in tokens.
-        embedding_length: the dimension of its embeddings.
-    """
+    """The facts that a model file states; "" and 0: it does not state this."""
 
     name: str = ""
     architecture: str = ""
-    quantisation: str = ""
+    quantisation: str = ""  # llama.cpp's name, such as `Q4_K_M`
     parameters: int = 0
-    context_length: int = 0
+    context_length: int = 0  # tokens that it was trained on
     embedding_length: int = 0
     bytes: int = 0
 
@@ -34,29 +24,19 @@ NO_FACTS = ModelFacts()
 
 
 def read_facts(path: Path) -> ModelFacts:
-    """Reads the facts of a model file, without loading the model.
-
-    Args:
-        path: of the file; of a split one, the first part.
-    """
+    """Reads the facts of a model file, of a split one by its first part, without loading the
+    model."""
     found = read_all_parts(path)
     weights = count_weights(found.tensors)
+    number = found.number(FILE_TYPE)
+    # By default, it is the type that most weights have.
+    commonest = next((name for name, _ in weights.most_common(1)), "")
     return ModelFacts(
         name=found.text("general.name"),
         architecture=found.architecture,
-        quantisation=_name_quantisation(found, weights),
+        quantisation=commonest if number is None else FILE_TYPES.get(number, commonest),
         parameters=weights.total(),
         context_length=found.own("context_length") or 0,
         embedding_length=found.own("embedding_length") or 0,
         bytes=found.size,
     )
-
-
-def _name_quantisation(found: GgufContents, weights: Counter[str]) -> str:
-    """Returns the name of the quantisation; by default, of the type that most weights have."""
-    number = found.number(FILE_TYPE)
-    if number is not None and number in FILE_TYPES:
-        return FILE_TYPES[number]
-    for name, _ in weights.most_common(1):
-        return name
-    return ""

@@ -14,11 +14,8 @@ FEWEST_COLUMNS = 4  # of that table for each requested token; with fewer, the ta
 
 
 class RowSampler:
-    """Samples the tokens of one reply from rows of logits; a `Sampler`.
-
-    Args:
-        row: takes the index of a row; returns its logits.
-    """
+    """Samples the tokens of one reply from rows of logits, which `row` finds by index; a
+    `Sampler`."""
 
     def __init__(
         self,
@@ -60,16 +57,10 @@ class RowSampler:
 
 
 def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
-    """Finds the most likely tokens without sorting all.
-
-    Args:
-        logits: one for each token; those of forbidden tokens are -inf.
-
-    Returns:
-        The ids of the most likely tokens, in any order: at least `count`, with all that are as
-        likely as the last of them, or all allowed tokens if there are fewer. None: the vocabulary
-        is too small for this to be faster, all tokens are forbidden, or a logit is NaN.
-    """
+    """Finds the most likely tokens without sorting all; the logits of forbidden tokens are -inf.
+    Returns their ids in any order: at least `count`, with all that are as likely as the last of
+    them, or all allowed tokens if there are fewer. None: the vocabulary is too small for this to be
+    faster, all tokens are forbidden, or a logit is NaN."""
     width = len(logits) // BLOCKS
     if width < FEWEST_COLUMNS * count:
         return None
@@ -89,12 +80,7 @@ def find_candidates(logits: np.ndarray, count: int) -> np.ndarray | None:
 
 
 def adjust_logits(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.ndarray:
-    """Returns the logits with the biases and the penalties.
-
-    Args:
-        logits: one for each token; they are not changed.
-        last: the last tokens, which the penalties consider.
-    """
+    """Returns the logits with the biases, and the penalties of the `last` tokens, as a copy."""
     if not (sampling.biases or sampling.has_penalties):
         return logits
     logits = logits.copy()
@@ -112,12 +98,8 @@ def adjust_logits(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -
 
 
 def sample_token(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) -> int:
-    """Samples a token as llama.cpp's chain does: top k, top p, min p, temperature.
-
-    Raises:
-        GrammarError: every token is forbidden (-inf).
-        ModelError: the deciding logit is NaN.
-    """
+    """Samples a token as llama.cpp's chain does: top k, top p, min p, temperature. GrammarError:
+    every token is forbidden (-inf); ModelError: the deciding logit is NaN."""
     if sampling.is_greedy:
         return _find_most_likely(logits)
     allowed = np.flatnonzero(logits > -np.inf)

@@ -57,19 +57,12 @@ class Within:
 
 @dataclass(frozen=True, eq=False)  # the metadata of `Annotated` needs a hash
 class ValueForm:
-    """How users write a value, where its type does not say it.
+    """How users write a value, where its type does not say it."""
 
-    Args:
-        read: makes the value of a text; raises ValueError or KeyError.
-        words: what the text has to be, for errors.
-        make: makes the value of a field of the one that the command line has.
-        further: arguments for argparse.
-    """
-
-    read: Callable[[str], Any] | None = None
-    words: str = ""
-    make: Callable[[Any], Any] | None = None
-    further: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    read: Callable[[str], Any] | None = None  # raises ValueError or KeyError
+    words: str = ""  # what the text has to be, for errors
+    make: Callable[[Any], Any] | None = None  # the value of a field, of the command line's
+    further: Mapping[str, Any] = field(default_factory=dict[str, Any])  # for argparse
 
 
 PLAIN = ValueForm()
@@ -114,11 +107,8 @@ def _read_adapter(source: LoraSource) -> Lora:
 
 
 def split_scale(text: str) -> Lora:
-    """Reads FILE or FILE:SCALE. A file whose name has a colon takes precedence.
-
-    Raises:
-        RequestError: what follows the colon is not a scale.
-    """
+    """Reads FILE or FILE:SCALE; a file whose name has a colon takes precedence. RequestError: what
+    follows the colon is not a scale."""
     name, colon, scale = text.rpartition(":")
     if not colon or Path(text).exists():
         return Lora(Path(text))
@@ -292,12 +282,7 @@ show_plain_types(EngineOptions)
 
 
 def read_options(given: Mapping[str, Any]) -> EngineOptions:
-    """Reads options by name.
-
-    Raises:
-        TypeError: an option is unknown.
-        RequestError: see `EngineOptions`.
-    """
+    """Reads options by name; TypeError: one is unknown, RequestError: see `EngineOptions`."""
     known = [each.name for each in fields(EngineOptions)]
     for name in given:
         if name not in known:

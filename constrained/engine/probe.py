@@ -40,12 +40,8 @@ except ModelError as error:
 
 
 def probe_file(path: Path, *adapters: Path) -> None:
-    """Checks that llama.cpp can load a file, unless this was checked before.
-
-    Args:
-        path: of a GGUF file; of a split one, the first part.
-        adapters: of LoRA adapters to load with it.
-    """
+    """Checks that llama.cpp can load a GGUF file, of a split one the first part, with LoRA
+    adapters, unless this was checked before."""
     files = (path, *adapters)
     if os.environ.get(NO_PROBE) or (path in TRUSTED and not adapters):
         return

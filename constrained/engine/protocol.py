@@ -28,17 +28,12 @@ class Chunk:
 
     @property
     def drafted(self) -> int:
-        """The number of drafted tokens: one less than the tokens whose logits are needed."""
         return max(0, self.wanted - 1)
 
 
 class DecodeSize(NamedTuple):
-    """What a decode has computed, with all that the engine has added to it.
-
-    Args:
-        passes: of the model, see `count_passes`; 1 if sequences share the cells of the KV cache.
-        tokens: of all chunks.
-    """
+    """What a decode has computed, with all that the engine has added to it: passes of the model, 1
+    if sequences share the cells of the KV cache, and tokens of all chunks."""
 
     passes: int = 0
     tokens: int = 0
@@ -126,22 +121,16 @@ class Engine(ModelEngine, Protocol):
     def last_decode(self) -> DecodeSize: ...
 
     def decode(self, chunks: Sequence[Chunk]) -> np.ndarray:
-        """Appends chunks to their sequences, and runs the model on them.
+        """Appends chunks to their sequences, and runs the model on them. There is at most one for
+        each sequence, in ascending order: llama.cpp decodes only neighbours together.
 
-        Args:
-            chunks: at most one for each sequence, in ascending order of the sequences: llama.cpp
-                decodes only neighbours together.
+        Returns logits of shape (tokens whose logits are needed, tokens of the vocabulary), float32,
+        in the order of the chunks. They are valid until the next decode. Samplers see changes made
+        to them.
 
-        Returns:
-            Logits of shape (tokens whose logits are needed, tokens of the vocabulary), float32, in
-            the order of the chunks. They are valid until the next decode. Samplers see changes made
-            to them.
-
-        Raises:
-            ValueError: a chunk is empty, is not at the end of its sequence, or its sequence does
-                not exist; the chunks are not in order; or too many logits are requested.
-            ContextError: the chunks do not fit into the context; nothing has changed.
-            ModelError: the model failed; the sequences of the chunks are released.
+        ValueError: a chunk is empty, out of order or not at the end of its sequence, or too many
+        logits are requested; ContextError: the chunks do not fit into the context, nothing has
+        changed; ModelError: the model failed, the sequences of the chunks are released.
         """
         ...
 
@@ -151,24 +140,17 @@ class Engine(ModelEngine, Protocol):
         ...
 
     def rollback(self, sequence: int, length: int) -> bool:
-        """Cuts a sequence to its first `length` tokens.
-
-        Returns:
-            False if the model cannot do that; then nothing has changed.
-        """
+        """Cuts a sequence to its first `length` tokens; False: the model cannot do that, nothing
+        has changed."""
         ...
 
     def can_cut(self, sequence: int, length: int) -> bool:
-        """Returns whether `rollback` and `copy` can cut the sequence to its first `length`
-        tokens."""
+        """Returns whether `rollback` and `copy` can cut the sequence to so many tokens."""
         ...
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Copies the first `length` tokens of a sequence into an empty one.
-
-        Raises:
-            ValueError: the target is not empty, or the source cannot be cut there.
-        """
+        """Copies the first `length` tokens of a sequence into an empty one. ValueError: the target
+        is not empty, or the source cannot be cut there."""
         ...
 
     def state_size(self, sequence: int) -> int:
@@ -181,28 +163,17 @@ class Engine(ModelEngine, Protocol):
 
     def restore(self, sequence: int, length: int, state: bytes) -> None:
         """Restores the state of `length` tokens, as `save` returned it, into an empty sequence.
-
-        Raises:
-            ValueError: the sequence is not empty.
-            ModelError: the state does not fit this engine or length; the sequence is released.
-        """
+        ModelError: it does not fit this engine or length; the sequence is released."""
         ...
 
     def checkpoint(self, sequence: int) -> bytes:
         """Returns a checkpoint, with which the sequence can go back to its current length.
-
-        Raises:
-            ModelError: the engine cannot.
-        """
+        ModelError: the engine cannot."""
         ...
 
     def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
-        """Cuts a sequence to the `length` tokens that it had at a checkpoint.
-
-        Raises:
-            ValueError: the sequence has fewer tokens.
-            ModelError: the checkpoint does not fit; the sequence is released.
-        """
+        """Cuts a sequence to the `length` tokens that it had at a checkpoint. ValueError: it has
+        fewer; ModelError: the checkpoint does not fit, the sequence is released."""
         ...
 
     def release(self, sequence: int) -> None:

@@ -104,7 +104,6 @@ class Sampling:
 
     @property
     def is_greedy(self) -> bool:
-        """True if always the most likely token is sampled."""
         return self.temperature < MIN_TEMPERATURE
 
     @property
@@ -120,18 +119,14 @@ class Sampling:
 
     @property
     def has_penalties(self) -> bool:
-        """True if a penalty has an effect."""
         penalties = (self.repeat_penalty, self.frequency_penalty, self.presence_penalty)
         return self.penalty_last_n != 0 and penalties != (1, 0, 0)
 
     def check_tokens(self, count: int) -> None:
-        """Checks that the tokens of `logit_bias` exist.
+        """Checks that the tokens of `logit_bias` exist; raises RequestError.
 
         Args:
             count: number of tokens in the vocabulary.
-
-        Raises:
-            RequestError: there is no such token.
         """
         for token, _ in self.biases:
             if token >= count:

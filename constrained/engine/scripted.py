@@ -171,13 +171,9 @@ def random_logits(vocabulary: Vocabulary, seed: int = 0) -> Logits:
 def scripted_logits(
     vocabulary: Vocabulary, script: str | Sequence[int], start: int | None = None
 ) -> Logits:
-    """Returns logits of a model that writes `script` and then ends its turn.
-
-    Args:
-        script: tokens, or text. Text is written with the longest tokens that the mask allows; the
-            text of a special token is written as that token.
-        start: the number of prompt tokens; None: the length of a sequence at the first call.
-    """
+    """Returns logits of a model that writes `script` and then ends its turn. A script as text is
+    written with the longest tokens that the mask allows; the text of a special token as that token.
+    `start`: the number of prompt tokens; None: the length of a sequence at the first call."""
     if isinstance(script, str):
         find_next = _TextScript(script.encode(), vocabulary).find_next
     else:

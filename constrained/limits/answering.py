@@ -19,16 +19,13 @@ _LENGTH = struct.Struct(">Q")
 
 
 def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
-    """Reads questions from stdin and writes answers to stdout, as JSON.
+    """Reads questions from stdin and writes answers to stdout, as JSON; errors that `answer` raises
+    end the process. `memory`: the bytes that the answers may take.
 
-    The first message is empty: it says that the process has started. A question is
-    `{seconds, question}`; an answer `{answer, is_large}`, or `{exceeded}` with the limit that it
-    exceeded. `is_large` says that what the answers have left in memory would be missing for the
-    next ones. Where the system cannot limit a process, the asking process kills it in time.
-
-    Args:
-        answer: returns JSON data. Errors that it raises end the process.
-        memory: bytes that the answers may take.
+    The first message is empty: it says that the process has started. A question is `{seconds,
+    question}`; an answer `{answer, is_large}`, or `{exceeded}` with the limit that it exceeded.
+    `is_large` says that what the answers have left in memory would be missing for the next ones.
+    Where the system cannot limit a process, the asking process kills it in time.
     """
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed by accident is no answer
@@ -55,18 +52,14 @@ def answer_questions(answer: Callable[[Any], Any], memory: int) -> None:
 
 
 def write_message(value: Any) -> bytes:
-    """Returns JSON data as a message."""
     # Without escapes, which are longer. Half a character stays what it is.
     data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return _LENGTH.pack(len(data)) + data
 
 
 def read_message(stream: BinaryIO, max_bytes: int) -> bytes | None:
-    """Returns the next message; None: there is none, or the stream ends within it.
-
-    Raises:
-        OverflowError: it has more bytes than allowed. The rest of the stream cannot be read then.
-    """
+    """Returns the next message; None: there is none, or the stream ends within it. OverflowError:
+    it has more bytes than allowed; the rest of the stream cannot be read then."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None

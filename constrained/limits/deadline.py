@@ -13,12 +13,8 @@ MAX_SECONDS = 1e9  # seconds
 
 @dataclass(frozen=True)
 class Timings:
-    """How long a turn took, without the time in the queue.
-
-    Args:
-        prompt_seconds: time to process the prompt, until the first token is sampled.
-        generation_seconds: time from then on until the turn ended.
-    """
+    """How long a turn took, without the time in the queue: the prompt, until the first token is
+    sampled, and from then on until the turn ended."""
 
     prompt_seconds: float = 0.0
     generation_seconds: float = 0.0
@@ -38,7 +34,6 @@ class Stopwatch:
             self._read_at = self._clock()
 
     def read(self) -> Timings:
-        """Returns the timings so far."""
         now = self._clock()
         read_at = now if self._read_at is None else self._read_at
         return Timings(read_at - self._began, now - read_at)
@@ -46,31 +41,23 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Deadline:
-    """The end of a request's time.
-
-    Args:
-        at: the time on the clock of the schedule.
-        seconds: the time that the request was given.
-    """
+    """The end of a request's time on the clock of the schedule, and the seconds that it was
+    given."""
 
     at: float
     seconds: float
 
     def is_over(self, now: float) -> bool:
-        """Returns whether the deadline is reached."""
         return now >= self.at
 
     def fail_waiting(self) -> DeadlineError:
-        """Makes the error of a request that is still waiting."""
         return self._fail("it was still waiting", "load the model with more sequences")
 
     def fail_compiling(self) -> DeadlineError:
-        """Makes the error of a request that is still being compiled."""
         return self._fail("it was being compiled", "simplify its tools and schemas")
 
     def fail_running(self, read: int, size: int, generated: int) -> DeadlineError:
-        """Makes the error of a running request: `read` of the `size` tokens of its prompt are
-        processed, and `generated` tokens were generated."""
+        """The error after `read` of the `size` tokens of the prompt, and `generated` tokens."""
         if read < size:
             state = f"{read} of the {size} tokens of its prompt were read"
             return self._fail(state, "shorten the prompt")
@@ -78,8 +65,8 @@ class Deadline:
         return self._fail(f"{what} generated", "lower max_tokens")
 
     def fail_draining(self) -> ModelError:
-        """Makes the error of a request that is not done when its process has to end, or when its
-        model is closed."""
+        """The error of a request that is not done when its process has to end, or its model is
+        closed."""
         if not self.seconds:
             return ModelError("the model is closed; the request was not finished")
         message = f"the model shuts down; the request was not finished within {self.seconds:g} s"
@@ -91,8 +78,7 @@ class Deadline:
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> None:
-    """Raises RequestError, which names the option, unless this is a finite number above 0, or
-    None."""
+    """Raises RequestError unless this is None or a number of seconds above 0."""
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if timeout is not None and not (is_number and 0 < timeout <= MAX_SECONDS):
         message = f"{name} is {timeout!r}, must be a number of seconds above 0"
@@ -100,5 +86,4 @@ def check_timeout(timeout: Any, name: str = "timeout") -> None:
 
 
 def set_deadline(timeout: float | None, clock: Clock) -> Deadline | None:
-    """Returns the deadline of a request that begins now; None: it has none."""
     return None if timeout is None else Deadline(clock() + timeout, timeout)

@@ -1,9 +1,7 @@
-"""Isolated calls: a function runs in a separate process, with limits on time and memory.
-
-When it exceeds a limit, the process is killed with its child processes. Its result comes back as
-JSON. This limits resources and survives crashes, but it is not a sandbox: the function has all
-permissions of the user.
-"""
+"""Isolated calls: a function runs in a separate process, with limits on time and memory. When it
+exceeds a limit, the process is killed with its child processes. Its result comes back as JSON. This
+limits resources and survives crashes, but it is not a sandbox: the function has all permissions of
+the user."""
 
 import contextvars
 import inspect
@@ -38,7 +36,7 @@ _GUARD = 'Put what the program does below `if __name__ == "__main__":`'
 
 def as_awaitable(result: Any) -> Any:
     """Returns a coroutine that collects the items of an async generator in a list, since pydantic
-    does not serialise generators. Returns other values unchanged."""
+    does not serialise generators; other values unchanged."""
     if not isinstance(result, AsyncIterator):
         return result
 
@@ -49,7 +47,7 @@ def as_awaitable(result: Any) -> Any:
 
 
 def finish(result: Any) -> Any:
-    """Returns the result of a function. A coroutine or an async generator is run to its end in a
+    """Returns the result of a function; a coroutine or an async generator is run to its end in a
     new event loop."""
     result = as_awaitable(result)
     if inspect.isawaitable(result):
@@ -98,10 +96,6 @@ class Isolation:
 class IsolatedError(Exception):
     """An isolated function raised an error, or was killed."""
 
-    def __init__(self, text: str):
-        super().__init__(text)
-        self.text = text
-
 
 class IsolatedImportError(RequestError):
     """The process of an isolated function ended before the function began: it could not import the
@@ -109,11 +103,8 @@ class IsolatedImportError(RequestError):
 
 
 def check_isolated(function: Callable[..., Any], name: str) -> None:
-    """Refuses a function that another process cannot import.
-
-    Raises:
-        RequestError: it is, for example, defined inside another function.
-    """
+    """Raises RequestError if another process cannot import it: it is, for example, defined inside
+    another function."""
     try:
         pickle.dumps(function)
     except Exception as e:
@@ -123,13 +114,9 @@ def check_isolated(function: Callable[..., Any], name: str) -> None:
 
 
 def refuse_at_import() -> None:
-    """Refuses to work if the main program runs once more, for an isolated function. The process of
-    such a function imports the program, and would do all that is not below a guard. The modules
-    that the program imports are free to work: nothing guards them.
-
-    Raises:
-        RequestError: it does.
-    """
+    """Raises RequestError if the main program runs once more, for an isolated function. The process
+    of such a function imports the program, and would do all that is not below a guard. The modules
+    that the program imports are free to work: nothing guards them."""
     if multiprocessing.current_process().name == _STARTING and _is_main_run_again():
         message = "the process of an isolated function imports this program, which then runs again"
         raise RequestError(message, where="/isolate", hint=_GUARD)
@@ -160,12 +147,8 @@ class IsolatedCall:
             answers.close()
 
     def result(self) -> Any:
-        """Waits for the result; returns it as JSON.
-
-        Raises:
-            IsolatedError: the function raised an error, or was killed.
-            IsolatedImportError: its process could not import the program.
-        """
+        """Waits for the result; returns it as JSON. IsolatedError: the function raised an error, or
+        was killed; IsolatedImportError: its process could not import the program."""
         deadline = time.monotonic() + self._isolation.seconds
         has_begun = False
         try:
@@ -184,11 +167,6 @@ class IsolatedCall:
         return answer["result"]
 
     def _receive(self, deadline: float) -> bytes:
-        """Waits for the next message.
-
-        Raises:
-            IsolatedError: it has not come by the deadline.
-        """
         if not self._answers.poll(max(0.0, deadline - time.monotonic())):
             limit = f"{self._isolation.seconds:g} seconds"
             raise IsolatedError(f"TimeoutError: it was stopped after {limit}")
@@ -219,7 +197,7 @@ def _explain_end(code: int | None) -> str:
 
 
 def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -> None:
-    """Runs the function; the main function of the other process."""
+    """The main function of the other process."""
     multiprocessing.current_process().name = "isolated function"
     if hasattr(os, "setsid"):
         os.setsid()
@@ -231,15 +209,12 @@ def _work(answers: Connection, bound: Callable[[], Any], isolation: Isolation) -
         answer = {"result": to_jsonable_python(result, by_alias=True, fallback=str)}
         data = json.dumps(answer).encode()
     except MemoryError:
-        data = json.dumps({"error": _explain_memory(isolation)}).encode()
+        size = (isolation.memory or 0) / MIB
+        error = f"MemoryError: it needs more than {size:,.0f} MiB"
+        data = json.dumps({"error": error}).encode()
     except BaseException as e:
         data = json.dumps({"error": f"{type(e).__name__}: {e}"}).encode()
     answers.send_bytes(data)
-
-
-def _explain_memory(isolation: Isolation) -> str:
-    size = (isolation.memory or 0) / MIB
-    return f"MemoryError: it needs more than {size:,.0f} MiB"
 
 
 def _limit(isolation: Isolation) -> None:

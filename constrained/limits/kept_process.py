@@ -1,10 +1,8 @@
-"""Kept processes: questions are answered in another process, whatever they take.
-
-What cannot be interrupted in this process, and comes from somebody who is not trusted, is done in
-another one. The operating system limits its memory and its time, and it can be killed: so no answer
-takes more than that, however it is computed. It is started with the first question and kept for the
-next ones. Questions and answers are JSON.
-"""
+"""Kept processes: questions are answered in another process, whatever they take. What cannot be
+interrupted in this process, and comes from somebody who is not trusted, is done in another one. The
+operating system limits its memory and its time, and it can be killed: so no answer takes more than
+that, however it is computed. It is started with the first question and kept for the next ones.
+Questions and answers are JSON."""
 
 import atexit
 import contextvars
@@ -43,11 +41,7 @@ importlib.import_module(sys.argv[2]).main()
 
 
 class ProcessLimitError(Exception):
-    """A question took more than it may, or ended the process.
-
-    Args:
-        is_late: it was time.
-    """
+    """A question took more than it may (`is_late`: time), or ended the process."""
 
     def __init__(self, reason: str, *, is_late: bool = False):
         super().__init__(reason)
@@ -97,12 +91,8 @@ class _Process:
         return self.is_running and not self._is_spent
 
     def ask(self, question: Any, seconds: float) -> Any:
-        """Returns the answer.
-
-        Raises:
-            ProcessLimitError: the process was ended; ask another one.
-            Exception: what `check_wanted` raises.
-        """
+        """Returns the answer. ProcessLimitError: the process was ended; ask another one. Also
+        raises what `check_wanted` raises."""
         data = write_message({"seconds": seconds, "question": question})
         with self._lock:
             self._seconds, self._begun_at = seconds, time.monotonic()
@@ -182,11 +172,8 @@ class _Process:
 
 class KeptProcesses:
     """Answers questions in a few processes, which are started when they are needed. For several
-    threads. One process is kept, the others end when there is nothing to do for some time.
-
-    Args:
-        module: its `main` calls `answer_questions` with its `answer`.
-    """
+    threads. One process is kept, the others end when there is nothing to do for some time. The
+    `main` of the module calls `answer_questions` with its `answer`."""
 
     def __init__(self, module: str):
         self._module = module
@@ -196,17 +183,9 @@ class KeptProcesses:
             os.register_at_fork(after_in_child=self._forget)
 
     def ask(self, question: Any, seconds: float) -> Any:
-        """Returns the answer to a question.
-
-        Args:
-            question: JSON data.
-            seconds: of processor time that the answer may take.
-
-        Raises:
-            ProcessLimitError: it takes more than it may.
-            NoProcessError: there can be no other process.
-            Exception: what `check_wanted` raises, while it waits.
-        """
+        """Returns the answer to a question, which is JSON data and may take so many seconds of
+        processor time. ProcessLimitError: it takes more than it may; NoProcessError: there can be
+        no other process. Also raises what `check_wanted` raises, while it waits."""
         process = self._take()
         try:
             return process.ask(question, seconds)

@@ -7,15 +7,9 @@ MIB = 2**20
 
 
 def limit_memory(more: int, *, with_files: bool = True) -> None:
-    """Limits the memory of this process, and forbids files with its memory after a crash.
-
-    Args:
-        more: bytes that it may allocate beyond what it has now.
-        with_files: mapped files count, and addresses without memory.
-
-    Raises:
-        ImportError: the system has no such limit (Windows).
-    """
+    """Limits the memory of this process to so many bytes beyond what it has now, and forbids files
+    with its memory after a crash. `with_files`: mapped files count, and addresses without memory.
+    ImportError: the system has no such limit (Windows)."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -28,14 +22,8 @@ def limit_memory(more: int, *, with_files: bool = True) -> None:
 
 
 def limit_seconds(more: float) -> None:
-    """Limits the processor time of this process: the system ends it with SIGXCPU.
-
-    Args:
-        more: seconds, rounded up, that it may take beyond what it has taken.
-
-    Raises:
-        ImportError: the system has no such limit (Windows).
-    """
+    """Limits the processor time of this process to so many seconds, rounded up, beyond what it has
+    taken: the system ends it with SIGXCPU. ImportError: the system has no such limit (Windows)."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)

@@ -13,7 +13,7 @@ from constrained.engine.sampling import Sampling, SamplingOptions, read_sampling
 from constrained.errors import ReplyError, RequestError, describe_unknown
 from constrained.limits.deadline import check_timeout
 from constrained.model.compile.compiled_turn import CompiledTurn
-from constrained.model.confidence_policy import ConfidencePolicy, Unsure, check_confidence
+from constrained.model.confidence_policy import check_confidence
 from constrained.model.cut_values import advise_limit
 from constrained.model.reply import Reply
 from constrained.prompt.answers import Target, read_response_format
@@ -173,10 +173,6 @@ class CallOptions:
     owner: Hashable | None = None
     min_confidence: float | None = None
     instead: CompiledTurn | None = None
-
-    @property
-    def confidence_policy(self) -> ConfidencePolicy:
-        return ConfidencePolicy(self.min_confidence, Unsure.DECLINE)
 
 
 def read_call_options(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from constrained.engine.header import TOOL_USE, Header, choose_template
+from constrained.engine.header import TOOL_USE, Header, choose_template, find_sampling
 from constrained.model.turn_model import TurnModel
 from constrained.prompt.format_selection.generic import CHATML, HARDLY_CALLS
 from constrained.prompt.format_selection.selection import read_tool_format
@@ -42,7 +42,8 @@ def make_model(
         tool_template = None
         if TOOL_USE in sources:
             tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
-        notices = (*header.notes, *notices)
+        sampling, notes = find_sampling(header.metadata)
+        notices = (*notes, *notices)
         if not sources:
             used = "the generic tool format"
             if format is not None:
@@ -52,7 +53,7 @@ def make_model(
             engine,
             template,
             tool_template,
-            sampling=header.sampling,
+            sampling=sampling,
             notices=notices,
             tool_format=format,
         )
@@ -71,7 +72,7 @@ def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict
         return {"": chosen}
     if not templates:
         return {}
-    with_tools = choose_template(templates, with_tools=True)
+    with_tools = choose_template(templates)
     default = templates.get("") or with_tools
     found = {"": default}
     if default != with_tools:

@@ -78,19 +78,9 @@ class LoadedModel(TurnModel):
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
-        """Like `call`, but returns a stream of events at once.
-
-        Args:
-            messages: as for `call`.
-            tools: as for `call`.
-            options: see `constrained.model.call_options.Options`.
-
-        Returns:
-            The stream. Iterate over it for the events; `result` is the reply.
-
-        Raises:
-            Error: a request that is not valid, at once; other errors while you iterate.
-        """
+        """Like `call`, but returns a stream at once: iterate over it for the events; `result` is
+        the reply. A request that is not valid raises its error at once, other errors come while you
+        iterate. `options`: see `constrained.model.call_options.Options`."""
         return Stream(partial(self._start, self._read_call(messages, tools, options)))
 
     def astream(

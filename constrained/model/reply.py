@@ -181,11 +181,12 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     calls = _mark(read.calls, generation, turn)
     for call in calls:
         _check(call, turn.tools)
+    finish = generation.finish
     reply = Reply(
         content=read.content,
         reasoning=read.reasoning,
         calls=calls,
-        finish_reason=_explain_end(generation.finish, calls),
+        finish_reason="tool_calls" if calls and finish is Finish.STOP else finish.value,
         usage=generation.usage,
         unfinished=read.unfinished,
         text=turn.prefill.strip(generation.text),
@@ -212,18 +213,6 @@ def add_trace(reply: Reply, trace: TurnTrace) -> Reply:
         calls.append(replace(call, confidence=confidence))
     probability = measure_call_probability(trace.tokens, trace.places)
     return replace(reply, calls=tuple(calls), trace=trace, call_probability=probability)
-
-
-def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:
-    match finish:
-        case Finish.LENGTH:
-            return "length"
-        case Finish.CANCELLED:
-            return "cancelled"
-        case Finish.STOP if calls:
-            return "tool_calls"
-        case Finish.STOP:
-            return "stop"
 
 
 def _mark(

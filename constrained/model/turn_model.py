@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn, Protocol, Self, TypeVar, Unpack
+from typing import NoReturn, Self, TypeVar, Unpack
 
 from constrained.decode.filters.events import ProgressMade, StreamEvent
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
@@ -41,7 +41,7 @@ from constrained.model.call_options import (
 )
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.compile.compiler import Compiler, RawOptions
-from constrained.model.confidence_policy import take_back
+from constrained.model.confidence_policy import ConfidencePolicy, Unsure, take_back
 from constrained.model.reply import Reply, has_own_ids, make_reply
 from constrained.prompt.job import Job
 from constrained.prompt.template.chat_template import ChatTemplate
@@ -101,33 +101,15 @@ class CompileQueue:
         threading.Thread(target=wait, daemon=True).start()
 
 
-class Launch(Protocol):
-    def __call__(
-        self, turn: CompiledTurn, sink: Sink, *, options: CallOptions
-    ) -> Future[Reply]: ...
-
-
-def _generate_chosen(
-    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
-) -> Future[Reply]:
-    """Generates a turn, and another one in its place if the options ask for it."""
-    if options.min_confidence is None:
-        return launch(turn, sink, options=options)
-    measured = replace(options, decode=replace(options.decode, trace=TRACED))
-    if options.instead is None:
-        reply = launch(turn, sink, options=measured)
-    else:
-        reply = _generate_sure(launch, turn, sink, measured)
-    return reply if options.decode.trace else then(reply, partial(replace, trace=None))
-
-
 def _generate_sure(
-    launch: Launch, turn: CompiledTurn, sink: Sink, options: CallOptions
+    launch: Callable[[CompiledTurn, Sink], Future[Reply]],
+    turn: CompiledTurn,
+    sink: Sink,
+    instead: CompiledTurn,
+    policy: ConfidencePolicy,
 ) -> Future[Reply]:
     """Generates a turn, and another one in its place if the model was not sure of a call. Events
     wait until the reply is known, because those that were sent cannot be taken back."""
-    instead = options.instead
-    assert instead is not None
     held: list[StreamEvent] = []
 
     def hold(events: Sequence[StreamEvent]) -> None:
@@ -137,16 +119,15 @@ def _generate_sure(
             sink(progress)
 
     def choose(first: Reply) -> Future[Reply]:
-        unsure = options.confidence_policy.find_unsure(first)
+        unsure = policy.find_unsure(first)
         if unsure:
-            second = launch(instead, sink, options=options)
-            return then(second, lambda reply: take_back(unsure, first, reply))
+            return then(launch(instead, sink), lambda reply: take_back(unsure, first, reply))
         sink(held)
         chosen = Future[Reply]()
         chosen.set_result(first)
         return chosen
 
-    return then_start(launch(turn, hold, options=options), choose)
+    return then_start(launch(turn, hold), choose)
 
 
 class TurnModel:
@@ -201,35 +182,34 @@ class TurnModel:
         hint = "Share the object itself between threads, and load the model in each process"
         raise ModelError("a loaded model cannot be copied or pickled", hint=hint)
 
-    def compile(
-        self, job: Job, timeout: float | None = None, *, client: Hashable = None
-    ) -> CompiledTurn:
+    def compile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
         """Compiles a request into a prompt and a grammar, for `complete` and `stream_turn`.
-        `timeout`: seconds, time in the queue included; waiting clients take turns. BusyError: too
-        many requests wait; DeadlineError: the timeout is over."""
-        work = partial(self.compiler.compile, job)
-        return run(self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job)))
+        `timeout`: seconds, time in the queue included. BusyError: too many requests wait;
+        DeadlineError: the timeout is over."""
+        return run(self._prepare_compile(job, timeout))
 
     async def acompile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """Like `compile`, for asyncio."""
+        """Like `compile`, for asyncio; waiting clients take turns."""
+        return await arun(self._prepare_compile(job, timeout, client))
+
+    def _prepare_compile(
+        self, job: Job, timeout: float | None, client: Hashable = None
+    ) -> Callable[[Wanted], Future[CompiledTurn]]:
         work = partial(self.compiler.compile, job)
-        is_known = self.compiler.knows(job)
-        return await arun(self.queue.prepare(work, timeout, client, is_known=is_known))
+        return self.queue.prepare(work, timeout, client, is_known=self.compiler.knows(job))
 
     def compile_text(
         self,
         prompt: str | Sequence[int],
         answer: Answer | None = None,
         timeout: float | None = None,
-        *,
-        client: Hashable = None,
         **options: Unpack[RawOptions],
     ) -> CompiledTurn:
         """Compiles a raw prompt, without a chat template, for such a text; None: any text."""
         work = partial(self.compiler.compile_text, prompt, answer, **options)
-        return run(self.queue.prepare(work, timeout, client, is_known=answer is None))
+        return run(self.queue.prepare(work, timeout, is_known=answer is None))
 
     def complete(
         self,
@@ -284,14 +264,26 @@ class TurnModel:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
-        def launch(turn: CompiledTurn, sink: Sink, *, options: CallOptions) -> Future[Reply]:
-            generation = self.decode(turn, is_wanted, sink, options=options, deadline=deadline)
-            return then(generation, partial(_finish, self.compiler, turn))
-
-        if options.min_confidence is not None and isinstance(self.engine, TurnEngine):
+        is_measured = options.min_confidence is not None
+        if is_measured and isinstance(self.engine, TurnEngine):
             message = "a remote engine does not report how likely its tokens are"
             raise RequestError(message, where="/min_confidence", hint="Leave it out")
-        return _generate_chosen(launch, turn, sink, options)
+        traced = options
+        if is_measured:
+            traced = replace(options, decode=replace(options.decode, trace=TRACED))
+
+        def launch(turn: CompiledTurn, sink: Sink) -> Future[Reply]:
+            generation = self.decode(turn, is_wanted, sink, options=traced, deadline=deadline)
+            return then(generation, partial(_finish, self.compiler, turn))
+
+        if not is_measured or options.instead is None:
+            reply = launch(turn, sink)
+        else:
+            policy = ConfidencePolicy(options.min_confidence, Unsure.DECLINE)
+            reply = _generate_sure(launch, turn, sink, options.instead, policy)
+        if is_measured and not options.decode.trace:
+            return then(reply, partial(replace, trace=None))
+        return reply
 
     def decode(
         self,

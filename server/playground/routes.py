@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
 from constrained.errors import GrammarError
-from constrained.model.trace.page import read_page
+from constrained.model.trace.turn_trace import read_page
 from constrained.prompt.tools.shapes import read_tools
 from grammars.limits.steps import StepsError, limit_steps
 from grammars.schema.json_values import Json, JsonObject

@@ -169,7 +169,7 @@ def read_template(
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)
-    source = choose_template(header.chat_templates, with_tools=True)
+    source = choose_template(header.chat_templates)
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
     special = frozenset((*header.vocabulary.named.values(), *(special_tokens or ())))
     return ChatTemplate(source, **tokens, name=name), special

@@ -1,8 +1,6 @@
-"""Reads input files by path. Reading always ends, even if the path is a pipe or a device.
-
-Opening a named pipe waits until another program writes, and a device such as /dev/zero has no end.
-A pipe that this process was given is read: stdin, or `<(...)` of a shell.
-"""
+"""Reads input files by path. Reading always ends, even if the path is a pipe or a device: opening a
+named pipe waits until another program writes, and a device such as /dev/zero has no end. A pipe
+that this process was given is read: stdin, or `<(...)` of a shell."""
 
 import errno
 import os
@@ -25,12 +23,8 @@ READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> BinaryIO:
-    """Returns a file to read.
-
-    Args:
-        path: of a regular file, a device, or a pipe that this process was given.
-        regular: accept only regular files.
-    """
+    """Opens a regular file, a device, or a pipe that this process was given; `regular`: only the
+    first."""
     file = os.fdopen(os.open(path, READ | getattr(os, "O_BINARY", 0)), "rb")
     try:
         mode = os.fstat(file.fileno()).st_mode
@@ -49,13 +43,11 @@ def open_input(path: str | os.PathLike[str], *, regular: bool = False) -> Binary
 
 
 def read_input(path: str | os.PathLike[str]) -> bytes:
-    """Returns all of a file; see `open_input`."""
     with open_input(path) as file:
         return read_stream(file)
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """Returns all of an open file, or of stdin."""
     data = bytearray()
     while piece := file.read(PIECE):
         data += piece

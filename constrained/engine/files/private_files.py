@@ -15,16 +15,9 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def make_private(folder: Path, own: re.Pattern[str]) -> bool:
-    """Creates a folder that only its owner can access, or makes an existing one private.
-
-    Args:
-        folder: is created with its parents if it does not exist.
-        own: matches the names of the files that are expected in it.
-
-    Returns:
-        False if other users can access the folder and it contains other files. Such a folder, for
-        example /tmp, is shared, so its permissions are left as they are.
-    """
+    """Creates a folder that only its owner can access, with its parents, or makes an existing one
+    private. False: others can access it and it has files that do not match `own`; such a folder,
+    for example /tmp, is shared, so its permissions are left as they are."""
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -39,12 +32,8 @@ def make_private(folder: Path, own: re.Pattern[str]) -> bool:
 
 
 def open_private(path: Path, max_bytes: int) -> BinaryIO:
-    """Opens a file for reading, and makes it private.
-
-    Raises:
-        ValueError: it is not a regular file, belongs to another user (except root), or is too
-            large.
-    """
+    """Opens a file for reading, and makes it private. ValueError: it is not a regular file, belongs
+    to another user (except root), or is too large."""
     file = os.fdopen(os.open(path, READ), "rb")
     try:
         found = os.fstat(file.fileno())

@@ -1,8 +1,6 @@
-"""What was stored earlier, and may have been damaged since or written by somebody else.
-
-One rule for traces, shared stores and snapshots: whatever is in a record, reading it raises
-only `DamagedError`, which names the record. Lists skip it, with a line in the log.
-"""
+"""What was stored earlier, and may have been damaged since or written by somebody else. Whatever is
+in a record, reading it raises only `DamagedError`, which names the record. Lists skip it, with a
+line in the log."""
 
 import logging
 import sqlite3
@@ -23,11 +21,7 @@ class DamagedError(RequestError):
 
 @contextmanager
 def reading(what: object) -> Iterator[None]:
-    """Turns every error inside the `with` block into one that names the record.
-
-    Raises:
-        DamagedError: the record cannot be read.
-    """
+    """Turns every error inside the `with` block into a DamagedError, which names the record."""
     try:
         yield
     except DamagedError:

@@ -1,7 +1,5 @@
-"""The metadata and the list of tensors of a GGUF file.
-
-The sizes of types are those of ggml-common.h.
-"""
+"""The metadata and the list of tensors of a GGUF file; the sizes of types are those of
+ggml-common.h."""
 
 import glob
 import math
@@ -54,8 +52,6 @@ TYPES: Mapping[int, tuple[str, int, int]] = {
 
 
 class ModelPurpose(StrEnum):
-    """The purpose of a model."""
-
     TEXT = "text"
     EMBEDDINGS = "embeddings"
     RANKING = "ranking"
@@ -76,20 +72,13 @@ def count_bytes(tensor: TensorInfo) -> int | None:
 
 @dataclass(frozen=True)
 class GgufContents:
-    """The contents of a GGUF file, without the weights.
+    """The contents of a GGUF file, without the weights."""
 
-    Args:
-        metadata: by key; lists that were not requested are None.
-        tensors: of this file; the other files of a split model have others.
-        data: the offset at which the weights begin; 0 for several files together.
-        damage: why the rest could not be read; "" if everything was read.
-    """
-
-    metadata: Mapping[str, Value]
-    tensors: Sequence[TensorInfo] = ()
-    data: int = 0
+    metadata: Mapping[str, Value]  # lists that were not requested are None
+    tensors: Sequence[TensorInfo] = ()  # of this file; other parts of a split model have others
+    data: int = 0  # the offset at which the weights begin; 0 for several files together
     size: int = 0
-    damage: str = ""
+    damage: str = ""  # why the rest could not be read; "" if everything was read
 
     def text(self, key: str) -> str:
         """Returns a value that is text; "" if there is none."""
@@ -103,7 +92,6 @@ class GgufContents:
 
     @property
     def architecture(self) -> str:
-        """The name of the architecture; "" if the file does not say."""
         return self.text("general.architecture")
 
     def own(self, name: str) -> int | None:
@@ -125,7 +113,6 @@ class GgufContents:
 
     @cached_property
     def token_types(self) -> list[Item]:
-        """The type of each token."""
         return self._list(TOKEN_TYPES)
 
     def token(self, name: str) -> str:
@@ -146,12 +133,8 @@ class GgufContents:
 
 
 def read_contents(path: Path, lists: Collection[str] = ()) -> GgufContents:
-    """Reads a file as far as it goes.
-
-    Args:
-        path: the path of a GGUF file; of a split model, any part.
-        lists: the keys of the lists to read; the others are None.
-    """
+    """Reads a file, of a split model any part, as far as it goes; of lists only those of these
+    keys."""
     size = path.stat().st_size
     if size == 0:
         return GgufContents({}, damage="it is empty")

@@ -1,7 +1,4 @@
-"""Reads the bytes of a GGUF file up to its weights, within bounds.
-
-Source of the layout: docs/gguf.md of ggml.
-"""
+"""Reads the bytes of a GGUF file up to its weights, within bounds, after docs/gguf.md of ggml."""
 
 import mmap
 import struct
@@ -43,27 +40,15 @@ class DamagedFile(Exception):  # noqa: N818  a state of the file, which is told 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor, as the file announces it.
-
-    Args:
-        shape: numbers in each dimension, the fastest one first.
-        kind: the number of its type.
-        offset: bytes from the beginning of all tensors.
-    """
-
     name: str
-    shape: tuple[int, ...]
-    kind: int
-    offset: int
+    shape: tuple[int, ...]  # the fastest dimension first
+    kind: int  # the number of its type
+    offset: int  # bytes from the beginning of all tensors
 
 
 @dataclass
 class GgufReader:
-    """Reads metadata and tensors, up to the first damage.
-
-    Args:
-        lists: keys of the lists that are read; others are skipped.
-    """
+    """Reads metadata and tensors, up to the first damage; of lists, only those with these keys."""
 
     data: mmap.mmap | bytes
     lists: Collection[str] = ()
@@ -72,7 +57,6 @@ class GgufReader:
     at: int = 4  # after the magic number
 
     def read(self) -> None:
-        """Reads up to the weights."""
         version = self._read_count(_UINT32)
         if version not in _VERSIONS:
             raise DamagedFile(f"it is of GGUF version {version}, must be 2 or 3")

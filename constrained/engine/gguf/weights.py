@@ -101,24 +101,14 @@ def describe_types(counts: Counter[str]) -> str:
 
 @dataclass(frozen=True)
 class FalseClaim:
-    """A file that is named after another type than that of its weights.
+    """A file that is named after another type than that of its weights."""
 
-    Args:
-        origin: what names it: the name of the file, or `general.file_type`.
-        claim: the quantisation that it names, such as `Q4_K_M`.
-        type: the type that most weights would have.
-        counts: the weights of the layers, by type.
-        bits: per weight of these; None: a type is not known.
-        unfit: the lengths of rows that cannot have this type; empty if only few weights are in
-            such rows.
-    """
-
-    origin: str
-    claim: str
-    type: str
-    counts: Counter[str]
-    bits: float | None
-    unfit: Sequence[int]
+    origin: str  # what names it: the name of the file, or `general.file_type`
+    claim: str  # such as `Q4_K_M`
+    type: str  # that most weights would have
+    counts: Counter[str]  # the weights of the layers, by type
+    bits: float | None  # per weight of these; None: a type is not known
+    unfit: Sequence[int]  # lengths of rows that cannot have this type; empty if these are few
 
     def __str__(self) -> str:
         types = describe_types(self.counts)
@@ -140,17 +130,16 @@ class FalseClaim:
 
 
 def find_false_claim(contents: GgufContents, name: str) -> FalseClaim | None:
-    """Returns what is false about the name of a file; None: nothing, or it names no type.
-
-    Args:
-        name: of the file; if it names no quantisation, `general.file_type` counts.
-    """
+    """Returns what is false about the name of a file, or about `general.file_type` if it names no
+    quantisation; None: nothing, or there is no type."""
     origin, claim = "its name", _find_claim(name)
     number = contents.number(FILE_TYPE)
     if not claim and number is not None:
         origin, claim = FILE_TYPE, FILE_TYPES.get(number, "")
     wanted = _find_type(claim)
-    layers = _list_matrices(contents.tensors)
+    # Only the matrices of the layers: embeddings and the output have types of their own, and what
+    # is no matrix is never quantised.
+    layers = [one for one in contents.tensors if "blk." in one.name and len(one.shape) > 1]
     counts, bits = count_weights(layers), measure_bits(layers)
     if wanted is None or not counts:
         return None
@@ -180,12 +169,6 @@ def _find_type(claim: str) -> str | None:
         if name in _BITS:
             return name
     return None
-
-
-def _list_matrices(tensors: Iterable[TensorInfo]) -> list[TensorInfo]:
-    """Returns the matrices of the layers: embeddings and the output have types of their own, and
-    what is no matrix is never quantised."""
-    return [one for one in tensors if "blk." in one.name and len(one.shape) > 1]
 
 
 def _find_unfit(tensors: Iterable[TensorInfo], block: int) -> list[int]:

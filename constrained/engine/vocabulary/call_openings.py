@@ -18,15 +18,9 @@ class CallOpenings:
         self._known: dict[bytes, np.ndarray | None] = {}
 
     def find(self, written: bytes) -> np.ndarray | None:
-        """Finds the tokens that begin or continue the opening of a call.
-
-        Args:
-            written: the bytes after the last reasoning or content.
-
-        Returns:
-            The token ids; None if the bytes are not the beginning of an opening, or already have a
-            whole one.
-        """
+        """Finds the ids of the tokens that begin or continue the opening of a call, after the bytes
+        since the last reasoning or content; None: these are not the beginning of an opening, or
+        already have a whole one."""
         written = written.lstrip()
         if written not in self._known:
             self._known[written] = self._find_along(written)

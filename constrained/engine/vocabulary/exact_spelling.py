@@ -69,13 +69,9 @@ class Continuation:
 
 
 class Encoder:
-    """Encodes text with a model's tokenizer, and spells out what that one gets wrong.
-
-    Args:
-        tokenize: the model's tokenizer, for UTF-8.
-        names: the texts of the tokens that may be markers, by id.
-        never: the ids that no text may become: control tokens, ends of generation, padding.
-    """
+    """Encodes text with a model's tokenizer, and spells out what that one gets wrong. `names`: the
+    texts of tokens that may be markers; `never`: the ids that no text may become: control tokens,
+    ends of generation, padding."""
 
     def __init__(
         self,

@@ -19,34 +19,20 @@ Tokenizer: TypeAlias = llguidance.LLTokenizer
 
 class Encode(Protocol):
     def __call__(self, text: str, markers: Collection[str] | None = None) -> list[int]:
-        """Returns tokens that spell `text` exactly, none of them a control or end token.
-
-        Args:
-            markers: the names of USER_DEFINED tokens to spell out too; the others are text. None
-                spells out all but white space and single characters, which are always text.
-
-        Raises:
-            ModelError: the vocabulary has no token for a byte of it, or the model is closed.
-            UnicodeEncodeError: `text` has a lone surrogate.
-        """
+        """Returns tokens that spell `text` exactly, none of them a control or end token. `markers`:
+        the names of USER_DEFINED tokens to spell out too; the others are text. None spells out all
+        but white space and single characters, which are always text. ModelError: there is no token
+        for a byte of it, or the model is closed; UnicodeEncodeError: it has a lone surrogate."""
         ...
 
 
 class EncodeSpecial(Protocol):
     def __call__(self, text: str, *, inside: bool = False) -> list[int]:
         """Returns the tokens of a prompt or a part of it. Names of special tokens become these
-        tokens.
-
-        No BOS is added, but what llama.cpp adds otherwise: SentencePiece puts a space before a
-        text, and before each text that follows a special token.
-
-        Args:
-            inside: it continues other text, so that no space goes before it.
-
-        Raises:
-            ModelError: the model is closed.
-            UnicodeEncodeError: `text` has a lone surrogate.
-        """
+        tokens. No BOS is added, but what llama.cpp adds otherwise: SentencePiece puts a space
+        before a text, and before each text that follows a special token, unless it is `inside`: it
+        continues other text. ModelError: the model is closed; UnicodeEncodeError: `text` has a lone
+        surrogate."""
         ...
 
 
@@ -261,16 +247,11 @@ class _GrammarTokenizer:
 
 
 def build_tokenizer(vocabulary: Vocabulary, markers: Collection[str]) -> Tokenizer:
-    """Builds what grammars are compiled against (0.5 s for 152,000 tokens): once per format.
-
-    Args:
-        markers: the texts that the format treats as units. Those that are one token here become
-            special (a grammar names them `<[id]>`, text never contains them) and stop being ends
-            of generation; the others, and further USER_DEFINED tokens, are text.
-
-    Raises:
-        GrammarError: the markers leave no end-of-generation token.
-    """
+    """Builds what grammars are compiled against (0.5 s for 152,000 tokens): once per format. The
+    texts that it treats as units (`markers`) and that are one token here become special (a grammar
+    names them `<[id]>`, text never contains them) and stop being ends of generation; the others,
+    and further USER_DEFINED tokens, are text. GrammarError: that leaves no end-of-generation
+    token."""
     own: set[int] = set()
     for text in markers:
         token = vocabulary.marker(text)

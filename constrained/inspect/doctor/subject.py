@@ -195,7 +195,7 @@ def _find_source(value: Any) -> tuple[str | None, tuple[str, ...]]:
 
 def _choose_source(templates: Mapping[str, str]) -> str | None:
     try:
-        return choose_template(templates, with_tools=True)
+        return choose_template(templates)
     except TemplateError:  # there is no default one
         return next(iter(templates.values()), None)
 

@@ -220,7 +220,7 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
 
     header = read_header(find_source(path))
     if not source and header.chat_templates:
-        source = choose_template(header.chat_templates, with_tools=True)
+        source = choose_template(header.chat_templates)
     vocabulary = header.vocabulary
     selected = _read_template(
         source or CHATML,

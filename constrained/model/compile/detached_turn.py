@@ -5,6 +5,7 @@ which is read once."""
 import hashlib
 import pickle
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from constrained.model.compile.compiled_turn import CompiledTurn, TurnPlan
 from constrained.prompt.prompt_reuse import Reuse
@@ -20,12 +21,8 @@ UNPACKED = 8
 """Unpacked constraints take about this many times the bytes of packed ones."""
 
 
-@dataclass(frozen=True)
-class TurnConstraints:
-    """The tools and the grammar of a turn: they are large, and the same for many turns."""
-
-    tools: tuple[Tool, ...]
-    grammar: Grammar | None
+Constraints: TypeAlias = tuple[tuple[Tool, ...], Grammar | None]
+"""The tools and the grammar of a turn: they are large, and the same for many turns."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +54,16 @@ class TurnPacker:
     def _pack(self, turn: CompiledTurn) -> PackedConstraints:
         completer = turn.completer
         if completer is None:
-            return pack_constraints(TurnConstraints(turn.tools, None))
+            return pack_constraints((turn.tools, None))
         kept = self._packed.find(id(completer), None)
         if kept is None:
-            packed = pack_constraints(TurnConstraints(turn.tools, completer.grammar))
+            packed = pack_constraints((turn.tools, completer.grammar))
             kept = completer, packed
             self._packed.keep(id(completer), kept)
         return kept[1]
 
 
-def pack_constraints(constraints: TurnConstraints) -> PackedConstraints:
+def pack_constraints(constraints: Constraints) -> PackedConstraints:
     data = pickle.dumps(constraints, pickle.HIGHEST_PROTOCOL)
     return PackedConstraints(hashlib.blake2b(data, digest_size=16).digest(), data)
 
@@ -76,15 +73,15 @@ class ConstraintReader:
     can execute any code."""
 
     def __init__(self) -> None:
-        self._read: ByteCache[tuple[TurnConstraints, int]] = ByteCache(ROOM, lambda kept: kept[1])
+        self._read: ByteCache[tuple[Constraints, int]] = ByteCache(ROOM, lambda kept: kept[1])
 
     def read(self, turn: DetachedTurn) -> tuple[TurnPlan, Grammar | None]:
         """Returns the turn with its tools, and its grammar; None: it is free text."""
         packed = turn.constraints
         kept = self._read.find(packed.name, None)
         if kept is None:
-            constraints: TurnConstraints = pickle.loads(packed.data)
+            constraints: Constraints = pickle.loads(packed.data)
             kept = constraints, UNPACKED * len(packed.data)
             self._read.keep(packed.name, kept)
-        source = replace(turn.plan.source, tools=kept[0].tools)
-        return replace(turn.plan, source=source), kept[0].grammar
+        tools, grammar = kept[0]
+        return replace(turn.plan, source=replace(turn.plan.source, tools=tools)), grammar

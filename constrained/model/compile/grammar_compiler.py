@@ -32,7 +32,6 @@ from grammars.turn_grammar.ir.printer import print_expression
 from grammars.turn_grammar.turn import build_turn
 from grammars.wire.format import Format
 
-_GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
 MAX_OWN_GRAMMARS = 4
 """Compilers of formats with tokens of their own: each has a tokenizer."""
@@ -80,33 +79,6 @@ class _KeptGrammar:
         return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
 
 
-class GrammarCache:
-    """Builds grammars, and keeps the last ones: each turn of a conversation has the same tools."""
-
-    def __init__(self, markers: Mapping[str, int]):
-        self._markers = markers
-        self._kept: ByteCache[_KeptGrammar] = ByteCache(COMPLETERS, _KeptGrammar.measure)
-
-    @property
-    def size(self) -> CacheSize:
-        return self._kept.size
-
-    def find(self, source: GrammarSource) -> Completer:
-        """Returns the completer of such turns. Those of typed answers are not kept."""
-        if source.policy.answer is not None:
-            return Completer(source.build(self._markers))
-        schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
-        source_key = source.format.name, source.policy, source.state, source.text_ends
-        key = (source.scope, schemas, source_key)
-        kept = self._kept.find(key, None)
-        if kept is not None:
-            return kept.completer
-        completer = Completer(source.build(self._markers))
-        kept = _KeptGrammar(source.tools, measure_bytes(source.tools), completer)
-        self._kept.keep(key, kept)
-        return completer
-
-
 class RefusedToolError(Exception):
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
@@ -125,6 +97,7 @@ class GrammarCompiler:
         self._texts = texts
         self._context_length = context_length
         self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
+        self._completers: ByteCache[_KeptGrammar] = ByteCache(COMPLETERS, _KeptGrammar.measure)
 
     @cached_property
     def markers(self) -> dict[str, int]:
@@ -141,16 +114,28 @@ class GrammarCompiler:
             return None
         return self._context_length * self.vocabulary.longest
 
-    @cached_property
-    def _grammars(self) -> GrammarCache:
-        return GrammarCache(self.markers)
-
     def measure_caches(self) -> dict[str, CacheSize]:
-        return {"matchers": self._matchers.size, "completers": self._grammars.size}
+        return {"matchers": self._matchers.size, "completers": self._completers.size}
 
     def forget(self) -> None:
         """Drops all matchers: one that has failed may have damaged data that its forks share."""
         self._matchers.clear()
+
+    def find_completer(self, source: GrammarSource) -> Completer:
+        """Returns the completer of such turns; the last ones are kept, since each turn of a
+        conversation has the same tools. Those of typed answers are not."""
+        if source.policy.answer is not None:
+            return Completer(source.build(self.markers))
+        schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
+        source_key = source.format.name, source.policy, source.state, source.text_ends
+        key = (source.scope, schemas, source_key)
+        kept = self._completers.find(key, None)
+        if kept is not None:
+            return kept.completer
+        completer = Completer(source.build(self.markers))
+        kept = _KeptGrammar(source.tools, measure_bytes(source.tools), completer)
+        self._completers.keep(key, kept)
+        return completer
 
     def compile(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
         """Builds and compiles the grammar of a turn; the matcher is for one turn only. Raises
@@ -158,7 +143,7 @@ class GrammarCompiler:
         shortest turn; GrammarError, SchemaError, ToolError: something else cannot be enforced."""
         _ = self.tokenizer  # if it cannot be built, no tool is to blame
         try:
-            completer = self._grammars.find(source)
+            completer = self.find_completer(source)
             self._check_length(completer, source)
             matcher = self._find_matcher(completer.grammar.lark, source.policy.answer, source.scope)
             return completer, matcher.fork()  # the matcher in the cache stays at the start
@@ -226,21 +211,12 @@ class GrammarCompiler:
         least, room = completer.least, self.max_characters
         if least is None or room is None or least <= room:
             return
-        where, hint = "/tools", "Lower the minima, or raise the context length (-c)"
-        match source.policy.answer:
-            case None:
-                pass
-            case JsonAnswer(schema):
-                where = "/response_format"
-                if schema.least > room:
-                    part = find_long_part(schema.node, schema.definitions, room)
-                    hint = f"Lower the minimum at {part or 'the root'} of its schema"
-            case GrammarAnswer():
-                where = "/grammar"
-            case RegexAnswer():
-                where = "/regex"
-            case ChoiceAnswer():
-                where = "/choice"
+        answer = source.policy.answer
+        where = "/choice" if isinstance(answer, ChoiceAnswer) else _find_pointer(answer)
+        hint = "Lower the minima, or raise the context length (-c)"
+        if isinstance(answer, JsonAnswer) and answer.schema.least > room:
+            part = find_long_part(answer.schema.node, answer.schema.definitions, room)
+            hint = f"Lower the minimum at {part or 'the root'} of its schema"
         message = f"the shortest turn has {least:,} characters, the context room for {room:,}"
         raise RequestError(message, where=where, hint=hint)
 
@@ -319,9 +295,9 @@ def _find_pointer(answer: Answer | None) -> str:
     """Returns the JSON pointer to the part of the request that the grammar comes from."""
     match answer:
         case GrammarAnswer():
-            return _GRAMMAR
+            return "/grammar"
         case RegexAnswer():
-            return _REGEX
+            return "/regex"
         case None:
             return "/tools"
         case _:

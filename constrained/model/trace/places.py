@@ -143,32 +143,29 @@ class JsonPath:
     """Reads the text of a JSON value piece by piece, and finds the JSON pointer to each piece."""
 
     def __init__(self) -> None:
-        self._steps: list[str | int] = []  # the keys and indexes of the open containers
-        self._is_list: list[bool] = []  # for each open container
-        self._has_key: list[bool] = []  # for each open container: a step into it is on the path
-        self._key = ""  # the text of the current string so far
-        self._is_key_next = False
+        # For each open container: the index in a list; the key in an object, None before it.
+        self._steps: list[int | str | None] = []
+        self._string = ""  # the text of the current string so far
         self._in_string = False
         self._is_escaped = False
 
     @property
     def pointer(self) -> str:
         """The JSON pointer to the value in which the text ends, or which it has just ended."""
-        return point_to(self._steps)
+        return point_to([step for step in self._steps if step is not None])
 
     def feed(self, text: str) -> str:
         """Reads more of the text. Returns the pointer to the smallest value that contains all
         values in it; "" is the whole."""
-        steps: list[str | int] = list(self._steps)
+        last = self.pointer
         goes_on = self._in_string or text.lstrip()[:1] not in (",", "}", "]")
-        inside = self.pointer if steps and goes_on else None
+        inside = last if last and goes_on else None
         for char in text:
             self._step(char)
-            if self._steps != steps:
-                steps = list(self._steps)
-                if steps:
-                    pointer = point_to(steps)
-                    inside = pointer if inside is None else _find_common(inside, pointer)
+            pointer = self.pointer
+            if pointer and pointer != last:
+                inside = pointer if inside is None else _find_common(inside, pointer)
+            last = pointer
         return self.pointer if inside is None else inside
 
     def _step(self, char: str) -> None:
@@ -176,56 +173,25 @@ class JsonPath:
             self._read_string(char)
         elif char == '"':
             self._in_string = True
-            self._key = char
+            self._string = char
         elif char in "{[":
-            self._open(is_list=char == "[")
-        elif char in "]}":
-            self._close()
-        elif char == "," and self._is_list:
-            self._go_on()
-
-    def _open(self, *, is_list: bool) -> None:
-        self._is_list.append(is_list)
-        self._has_key.append(is_list)
-        if is_list:
-            self._steps.append(0)
-        self._is_key_next = not is_list
-
-    def _close(self) -> None:
-        if not self._is_list:
-            return
-        self._is_list.pop()
-        if self._has_key.pop():
+            self._steps.append(0 if char == "[" else None)
+        elif char in "]}" and self._steps:
             self._steps.pop()
-        self._is_key_next = False
-
-    def _go_on(self) -> None:
-        if self._is_list[-1]:
-            index = self._steps[-1]
-            assert isinstance(index, int)
-            self._steps[-1] = index + 1
-            return
-        if self._has_key[-1]:
-            self._steps.pop()
-            self._has_key[-1] = False
-        self._is_key_next = True
+        elif char == "," and self._steps:
+            step = self._steps[-1]
+            self._steps[-1] = step + 1 if isinstance(step, int) else None
 
     def _read_string(self, char: str) -> None:
-        self._key += char
+        self._string += char
         if self._is_escaped:
             self._is_escaped = False
         elif char == "\\":
             self._is_escaped = True
         elif char == '"':
             self._in_string = False
-            self._end_string()
-
-    def _end_string(self) -> None:
-        if not self._is_key_next:
-            return
-        self._is_key_next = False
-        self._steps.append(_read_key(self._key))
-        self._has_key[-1] = True
+            if self._steps and self._steps[-1] is None:
+                self._steps[-1] = _read_key(self._string)
 
 
 def _find_common(first: str, second: str) -> str:

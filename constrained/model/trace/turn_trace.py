@@ -1,9 +1,11 @@
 """The trace of a finished turn, as a value, as JSON and as an element of a notebook."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ from constrained.decode.request import Generation
 from constrained.decode.token_trace import TracedToken, find_live
 from constrained.model.compile.compiled_turn import CompiledTurn
 from constrained.model.trace.confidence import measure_call_probability, measure_confidence
-from constrained.model.trace.page import write_page
 from constrained.model.trace.places import END, TokenPlace, decode_pieces, find_places
 from grammars.schema.json_values import Json
 from grammars.turn import CallConfidence, CallOpened, JsonAnswer, Tool
@@ -19,6 +20,7 @@ from grammars.turn import CallConfidence, CallOpened, JsonAnswer, Tool
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
 DIGITS = 6  # digits of a probability
+PLACEHOLDER = "/*TRACE*/null"
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,6 +147,18 @@ def _write_token(token: TracedToken, place: TokenPlace | None) -> dict[str, Json
         ]
         shown["alternatives"] = alternatives
     return shown
+
+
+def write_page(trace: Json) -> str:
+    """Returns the page that shows a trace as JSON, and loads nothing from elsewhere."""
+    # Inside of a script, only "</script" and "<!--" mean something: no "<" is left.
+    data = json.dumps(trace, ensure_ascii=True).replace("<", "\\u003c")
+    return read_page().replace(PLACEHOLDER, data)
+
+
+def read_page() -> str:
+    """Returns the page without a trace, which belongs in the place of `PLACEHOLDER`."""
+    return files("constrained.model.trace").joinpath("page.html").read_text(encoding="utf-8")
 
 
 def _write_text(data: bytes) -> dict[str, Json]:

@@ -160,7 +160,7 @@ def decline(call: ToolCall, verdict: object) -> CallResult:
 def fail(call: ToolCall, error: Exception) -> CallResult:
     text, message = type(error).__name__, str(error)
     if isinstance(error, IsolatedError):  # its text begins with the type of the original error
-        text, _, message = error.text.partition(": ")
+        text, _, message = message.partition(": ")
     if message:
         text += f": {message[:MAX_ERROR_LENGTH]}"
     if len(message) > MAX_ERROR_LENGTH:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.engine import llamacpp
+from constrained.engine import llama_files, llama_params, llamacpp
 from constrained.engine.llama_params import (
     DEFAULT_CONTEXT_LENGTH,
     DEFAULT_MEMORY_SHARE,
@@ -115,7 +115,7 @@ def test_the_default_is_what_the_model_was_trained_on(path: Path):
 
 
 def test_the_default_is_less_where_memory_is_short(path: Path, monkeypatch: pytest.MonkeyPatch):
-    if llamacpp.offloads(-1):
+    if llama_params.offloads(-1):
         pytest.skip("the memory of the GPU counts")
     monkeypatch.setattr(llamacpp, "available_memory", lambda: 1000)
     with load(path, threads=1, sequences=2) as engine:
@@ -158,13 +158,13 @@ def test_a_model_on_the_cpu_computes_as_without_flash_attention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     types: list[int] = []
-    create = llamacpp.create_context
+    create = llama_files.create_context
 
     def note(*arguments: Any, **named: Any) -> Any:
         types.append(arguments[1].flash_attn_type)
         return create(*arguments, **named)
 
-    monkeypatch.setattr(llamacpp, "create_context", note)
+    monkeypatch.setattr(llama_files, "create_context", note)
     path = write_model(tmp_path / "m.gguf", with_markers(load_small(), MARKERS), None)
     for flash_attention in (None, True, False):
         load(

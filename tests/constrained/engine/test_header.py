@@ -64,18 +64,16 @@ def test_what_a_file_recommends(tmp_path: Path):
         mirostat=(KINDS.INT32, 0),
         sequence=(KINDS.STRING, "penalties;temperature"),
     )
-    assert read.sampling == Sampling(0.6, 20, 0.9, 0.0, repeat_penalty=1.05, penalty_last_n=64)
-    assert read.notes == (
-        "the model recommends sequence penalties;temperature, which is not supported",
-    )
+    sampling, notes = find_sampling(read.metadata)
+    assert sampling == Sampling(0.6, 20, 0.9, 0.0, repeat_penalty=1.05, penalty_last_n=64)
+    assert notes == ("the model recommends sequence penalties;temperature, which is not supported",)
     with load(tmp_path / "model.gguf", context_length=64) as engine:
-        assert engine.header.sampling == read.sampling
-        assert engine.header.notes == read.notes
+        assert find_sampling(engine.header.metadata) == (sampling, notes)
 
 
 def test_a_file_that_recommends_nothing(tmp_path: Path):
     read = header(tmp_path, None)
-    assert (read.sampling, read.notes) == (Sampling(), ())
+    assert find_sampling(read.metadata) == (Sampling(), ())
     assert read.chat_templates == {}
 
 
@@ -140,35 +138,29 @@ def test_templates_by_name(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("names", "with_tools", "name", "chosen"),
+    ("names", "chosen"),
     [
-        ("default", False, None, "default"),
-        ("default", True, None, "default"),
-        ("default tool_use", False, None, "default"),
-        ("default tool_use", True, None, "tool_use"),
-        ("default tool_use", True, "", "default"),
-        ("default tool_use", True, "default", "default"),
-        ("default tool_use rag", True, "rag", "rag"),
-        ("tool_use", True, None, "tool_use"),
+        ("default", "default"),
+        ("default tool_use", "tool_use"),
+        ("default rag", "default"),
+        ("default tool_use rag", "tool_use"),
+        ("tool_use", "tool_use"),
     ],
 )
-def test_choice_of_a_template(names: str, with_tools: bool, name: str | None, chosen: str):
+def test_choice_of_a_template(names: str, chosen: str):
     keys = {"tokenizer.chat_template": "default"} if "default" in names else {}
     keys |= {f"tokenizer.chat_template.{n}": n for n in names.split() if n != "default"}
-    assert choose_template(find_templates(keys), with_tools, name) == chosen
+    assert choose_template(find_templates(keys)) == chosen
 
 
 @pytest.mark.parametrize(
-    ("templates", "name", "message"),
+    ("templates", "message"),
     [
-        ({}, None, "the model has no chat template. Name a file"),
-        ({}, "rag", "the model has no chat template. Name a file"),
-        ({"": "x", "rag": "y"}, "tools", "no template 'tools'. Available: default, rag"),
-        ({"tool_use": "x"}, None, "no default chat template. Available: tool_use"),
-        ({"tool_use": "x"}, "default", "no default chat template. Available: tool_use"),
+        ({}, "the model has no chat template. Name a file"),
+        ({"rag": "x", "chat": "y"}, "no default chat template. Available: rag, chat"),
     ],
 )
-def test_templates_that_are_not_there(templates: dict[str, str], name: str | None, message: str):
+def test_templates_that_are_not_there(templates: dict[str, str], message: str):
     with pytest.raises(TemplateError) as e:
-        choose_template(templates, False, name)
+        choose_template(templates)
     assert message in str(e.value)

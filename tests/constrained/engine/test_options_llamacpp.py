@@ -141,14 +141,14 @@ def test_a_model_that_cannot_be_locked_in_memory_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     line = b"warning: failed to mlock 512-byte buffer (after previously locking 0 bytes): no\nTry"
-    read = llamacpp.load_model
+    read = llama_files.load_model
 
     def warn(*arguments: Any) -> Any:
         model = read(*arguments)
         llama_files._log(llama_files.LOG_WARNING, line, None)
         return model
 
-    monkeypatch.setattr(llamacpp, "load_model", warn)
+    monkeypatch.setattr(llama_files, "load_model", warn)
     with load(path, threads=1, mlock=True) as engine:
         (notice,) = engine.notices
         assert notice.startswith("the model may be swapped out: failed to mlock 512-byte")

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from constrained.engine.vocabulary.vocabulary import byte_vocabulary
 from constrained.errors import RequestError
-from constrained.model.compile.grammar_compiler import GrammarCache, GrammarSource
+from constrained.model.compile.grammar_compiler import GrammarCompiler, GrammarSource
 from constrained.prompt.tools.shapes import read_tools
 from grammars.parse.parser import parse
 from grammars.parse.render import render
@@ -203,11 +204,11 @@ def test_the_command_line(run: Run, tmp_path: Any) -> None:
 
 
 def test_grammars_are_built_once_for_the_same_tools() -> None:
-    cache = GrammarCache({})
+    compiler = GrammarCompiler(byte_vocabulary(), ())
 
     def find(tools: list[Any], policy: Policy) -> Completer:
         source = GrammarSource(HERMES, tools=read_tools(tools), policy=policy, state=State())
-        return cache.find(source)
+        return compiler.find_completer(source)
 
     first = find([TOOL], Policy())
     assert find([TOOL], Policy()) is first

@@ -61,7 +61,7 @@ def test_requests_with_tools_of_their_own(
     limit = 100_000
     monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(limit))
     monkeypatch.setattr(hermes._grammars.usual._matchers, "_limit", CacheLimit(40 * limit))
-    monkeypatch.setattr(hermes._grammars.usual._grammars._kept, "_limit", CacheLimit(10 * limit))
+    monkeypatch.setattr(hermes._grammars.usual._completers, "_limit", CacheLimit(10 * limit))
     for number in range(REQUESTS):
         hermes.compile(Job(USER, [make_tool(number, type="string", maxLength=9)]))
     sizes = {**hermes.measure_caches(), **measure_shared()}
@@ -78,13 +78,13 @@ def test_tools_that_only_a_grammar_refers_to_count(
     """A grammar is small where the mask does not hold what is large in its tools."""
     limit = 8 * MIB
     monkeypatch.setattr(shapes._lower_text.cache, "_limit", CacheLimit(MIB))
-    monkeypatch.setattr(hermes._grammars.usual._grammars._kept, "_limit", CacheLimit(limit))
+    monkeypatch.setattr(hermes._grammars.usual._completers, "_limit", CacheLimit(limit))
     known: list[weakref.ref[Tool]] = []
     for number in range(12):
         tools = read_tools([make_tool(number, description=f"{number}" + MIB * "a")])
         known.append(weakref.ref(tools[0]))
         source = GrammarSource(hermes.format, tools, Policy(), State())
-        hermes._grammars.usual._grammars.find(source)
+        hermes._grammars.usual.find_completer(source)
         del source
         del tools
     gc.collect()

@@ -12,8 +12,7 @@ from constrained.decode.token_trace import TokenSource
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.model.reply import Reply
-from constrained.model.trace.page import write_page
-from constrained.model.trace.turn_trace import TurnTrace
+from constrained.model.trace.turn_trace import TurnTrace, write_page
 from constrained.prompt.template.chat_template import ChatTemplate
 from tests.replies import uncounted
 from tests.scripted_model import BYTES, scripted, wishing
