@@ -122,7 +122,7 @@ def find_shown(
 
 
 def _render_tools(chat: ProbedTemplate) -> tuple[str, str]:
-    return chat.instruct(), chat.render(with_tools=False, opening=True)
+    return chat.render(opening=True), chat.render(with_tools=False, opening=True)
 
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
