@@ -57,7 +57,7 @@ def _find_well_formed(chat: ProbedTemplate, slipped: Detection) -> Detection | N
     if opened := open_each_call(slipped.format):
         corrected = replace(slipped, format=opened)
         meaning = Evidence("two calls", "", "each is meant to be written as the first one")
-    elif meant := find_meant(slipped.format, chat.instruct()):
+    elif meant := find_meant(slipped.format, chat.render(opening=True)):
         corrected = replace(slipped, format=meant, origin=Origin.REGISTERED)
         meaning = Evidence("registry", "", f"the prompt shows the calls of {meant.name}")
     else:

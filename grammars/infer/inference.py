@@ -82,7 +82,7 @@ def _infer_format(chat: ProbedTemplate, *, one_by_one: bool) -> Detection:
     turn = read_turn(calls)
     calls = replace(calls, closing=turn.ending.after_calls.rstrip())
     written = _assemble(calls, turn)
-    if slip := find_slip(written, chat.instruct()):
+    if slip := find_slip(written, chat.render(opening=True)):
         slip = f"the chat template writes malformed calls: {slip}"
         return Detection(written, Origin.INFERRED, (), slip=slip)
     format = _finish_format(calls.chat, written, measured=turn.is_mixed)

@@ -213,10 +213,6 @@ class ProbedTemplate:
         _, found, after = text.rpartition(USER)
         return after if found else ""
 
-    def instruct(self) -> str:
-        """Returns the prompt for a question with tools; "" if the template refuses it."""
-        return self.render(opening=True)
-
     @cached_property
     def header(self) -> str:
         """The text that opens every assistant turn."""

@@ -5,11 +5,10 @@ The text around the thought of an assistant message is the block, whatever the f
 template never writes a thought, the block is found in its prompts.
 """
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import Any
 
 from grammars.infer.probes import (
@@ -110,7 +109,7 @@ def find_reasoning(chat: ProbedTemplate) -> Reasoning | None:
     """
     prompt = chat.prompt.rstrip()
     surroundings: list[_Surroundings] = []
-    for kwargs, messages in itertools.product(({}, _ON), _list_messages(chat)):
+    for kwargs, messages in product(({}, _ON), _list_messages(chat)):
         written = [*filter(None, (_surround(chat, message, kwargs) for message in messages))]
         found = {place: _read_block(place, prompt) for place in written}
         blocks = [block for block in found.values() if block is not None]
@@ -188,7 +187,7 @@ def _find_empty(chat: ProbedTemplate, block: Reasoning, kwargs: Mapping[str, Any
 def _find_worded(chat: ProbedTemplate) -> Reasoning | None:
     """Finds a block that a word opens, without a tag: `Thought: ` up to the end of the line. It
     closes with what content and calls have in common after it."""
-    for kwargs, (_, text, call) in itertools.product(({}, _ON), _list_messages(chat)):
+    for kwargs, (_, text, call) in product(({}, _ON), _list_messages(chat)):
         alone = [*filter(None, (_surround(chat, message, kwargs) for message in (text, call)))]
         prompt = chat.render(opening=True, **kwargs) if alone else ""
         if alone and (block := _read_worded(alone, prompt)):

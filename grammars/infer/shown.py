@@ -100,7 +100,7 @@ def find_shown(
     """Returns the known format that a prompt with tools shows, although the template writes no
     calls. There is none if no sign is recognised, they do not suffice, or they fit several formats.
     `special_tokens`: of the model; None: not known, because there is only a template."""
-    shown, plain = _render_tools(chat)
+    shown, plain = chat.render(opening=True), chat.render(with_tools=False, opening=True)
     found: dict[Format, str] = {}
     doubts: list[str] = []
     for format in formats:
@@ -119,10 +119,6 @@ def find_shown(
     ((format, text),) = found.items()
     reason = f"{text!r} in its prompt indicates the tool format {format.name}"
     return _detect(_adapt(format, chat), reason)
-
-
-def _render_tools(chat: ProbedTemplate) -> tuple[str, str]:
-    return chat.instruct(), chat.render(with_tools=False, opening=True)
 
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
@@ -160,7 +156,7 @@ def find_stated(chat: ProbedTemplate) -> Detection | NoFormat:
     """Returns the format of the example call that a prompt with tools shows, or of a sentence about
     calls. There is none if several differ, or turns cannot be read back after the generation
     prompt."""
-    shown, plain = _render_tools(chat)
+    shown, plain = chat.render(opening=True), chat.render(with_tools=False, opening=True)
     found = {format: text for format, text in _read_examples(shown) if text not in plain}
     if not found:  # an example is more exact than a sentence
         found = {format: text for format, text in _read_statements(shown) if text not in plain}

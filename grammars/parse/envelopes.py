@@ -21,6 +21,7 @@ from grammars.schema.json_values import Json
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.spelling.value_reader import ValueReader, read_json
 from grammars.turn import Tool
+from grammars.turn_grammar.arguments.kind import CallParts
 from grammars.wire.envelopes import (
     FUNCTION_OF_JSON,
     FUNCTION_OF_KEYWORDS,
@@ -82,13 +83,6 @@ _TAG_WITH_NAME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class WholeCall:
-    name: str
-    arguments: dict[str, Json]
-    id: str | None
-
-
 class CallWords:
     """The words with which models name the tools that may be called."""
 
@@ -116,7 +110,7 @@ class CallWords:
         """Returns whether this is the first key of a schema, and not declared by the tool."""
         return key in SCHEMA_KEYS and not self.declares(name, key)
 
-    def list_calls(self, value: Json, id: str | None = None) -> Sequence[WholeCall]:
+    def list_calls(self, value: Json, id: str | None = None) -> Sequence[CallParts]:
         """Returns the calls in a JSON value; raises a `ValueError` if something in it is none."""
         if isinstance(value, list) and value:
             return [call for item in cast(list[Json], value) for call in self.list_calls(item)]
@@ -143,7 +137,7 @@ class CallWords:
         given = cast(dict[str, Json], arguments)
         if keys == ["parameters"] and self.is_schema_key(name, next(iter(given), "")):
             raise ValueError("a tool, not a call")
-        return [WholeCall(name, given, id)]
+        return [CallParts(name, id, arguments=given)]
 
 
 def says_nothing(key: str, value: Json) -> bool:
@@ -160,7 +154,7 @@ def says_nothing(key: str, value: Json) -> bool:
 class WholeCalls:
     """Complete calls in JSON, and the texts that may follow them, the next one last."""
 
-    calls: Sequence[WholeCall]
+    calls: Sequence[CallParts]
     closers: Sequence[str]
 
 
@@ -356,7 +350,7 @@ class EnvelopeReader:
         arguments = yield from self._read_json()
         if not isinstance(arguments, dict):
             raise NotACallError
-        call = WholeCall(name, cast(dict[str, Json], arguments), None)
+        call = CallParts(name, arguments=cast(dict[str, Json], arguments))
         return WholeCalls([call], _list_closers(wrappers))
 
     def _read_whole(self, wrappers: Sequence[Wrapper]) -> Steps[WholeCalls]:

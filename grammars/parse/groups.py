@@ -9,7 +9,7 @@ from grammars.parse.output import TurnOutput
 from grammars.parse.render import render_opening
 from grammars.spelling.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.turn import ArgumentsDelta, Boundary, CallCut, CallOpened, CallRead, Tool, ToolCall
-from grammars.turn_grammar.arguments.kind import CallParts, CallSource
+from grammars.turn_grammar.arguments.kind import CallSource
 from grammars.turn_grammar.arguments.kinds import find_kind
 from grammars.turn_grammar.arguments.stream import CallSink
 from grammars.wire.envelopes import ForeignCall
@@ -358,8 +358,7 @@ class ContentLines:
         if found is None:
             return False
         if isinstance(found, WholeCalls):
-            for whole in found.calls:
-                parts = CallParts(whole.name, whole.id, arguments=whole.arguments)
+            for parts in found.calls:
                 self._groups.close_call(self._groups.reader.finish(parts))
             self._unclosed += found.closers
             return True

@@ -82,7 +82,7 @@ class TemplateFacts:
             Turn(TEXT, reasoning=THOUGHT, calls=calls[:1]),
         )
         written = tuple(chat.answer(turn) or "" for turn in turns)
-        return TurnStyle(written, chat.prompt, chat.instruct())
+        return TurnStyle(written, chat.prompt, chat.render(opening=True))
 
     @cached_property
     def keeps_answers(self) -> bool:
@@ -122,7 +122,7 @@ class TemplateFacts:
 
     @cached_property
     def describes_tools(self) -> bool:
-        return NAMES[0] in self.chat.instruct()
+        return NAMES[0] in self.chat.render(opening=True)
 
 
 _FACTS: "ByteCache[TemplateFacts]" = share_cache("templates", TEMPLATES, TemplateFacts.measure)
