@@ -18,6 +18,7 @@ from grammars.regex.spelled import (
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import count_times, escape_regex
 from grammars.schema.nodes import String
+from grammars.spelling.styles import NEVER_BARE
 from grammars.wire.format import JsonStyle
 
 _LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
@@ -28,8 +29,8 @@ _MAX_RANGES = 200
 """The maximum number of ranges that are written as numbers: a third of those of all letters, since
 each is written three times, in each kind of quote."""
 _BARE = (
-    r"[^\x00-\x20\x7f-\xa0\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"
-    r':,{}\[\]"<>]+'
+    rf"[^{NEVER_BARE}"
+    r' \u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"<>]+'
 )
 
 

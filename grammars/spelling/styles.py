@@ -28,7 +28,9 @@ HTML escapes."""
 _MISREAD = re.compile("[\"'<>&+`\u2028\u2029]")
 _BEYOND_ASCII = "\x7f-\U0010ffff"
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
-_NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
+NEVER_BARE = r"\x00-\x1f\x7f-\xa0:,{}\[\]"
+"""The characters, in a set of a regular expression, that no key without quotes may contain."""
+_NOT_BARE = re.compile(rf"[{NEVER_BARE}]|^\s|\s$|^$")
 
 
 @dataclass(frozen=True)

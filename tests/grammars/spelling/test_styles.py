@@ -26,7 +26,7 @@ from grammars.turn_grammar.ir.grammar import GrammarBuilder
 from grammars.turn_grammar.ir.printer import print_expression
 from grammars.turn_grammar.values import Values
 from grammars.wire.format import JsonStyle
-from tests.grammars.spelling.json_styles import GEMMA, PRETTY, PYTHON, QUOTE, is_writable
+from tests.grammars.spelling.json_styles import BARE, GEMMA, PRETTY, PYTHON, QUOTE, is_writable
 from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes
 from tests.text_strategies import KEYS, TEXTS
 from tests.turn_strategies import chunkings, seeds
@@ -473,3 +473,13 @@ def test_a_character_may_be_spelled_by_its_number() -> None:
     assert not any(
         map(keys.takes, ('{"a\'": 1}', r"{'a\'': 1}", r"{'\x61\x27': 1}", r"{'\u0061': 1}"))
     )
+
+
+def test_keys_without_quotes_have_no_control_characters() -> None:
+    """What the renderer may write as a bare key is what the grammar lets a model write."""
+    for code in (*range(0x20), *range(0x7F, 0xA1)):
+        key = f"a{chr(code)}b"
+        assert not BARE.accepts(key)
+        assert not holds({key: 1}, GEMMA), ascii(key)
+    assert holds({"aéb": 1}, GEMMA)
+    assert BARE.accepts("aéb")
