@@ -10,7 +10,7 @@ from constrained.decode.drafts.decode_costs import DraftCosts
 from constrained.decode.drafts.prompt_lookup import Speculation
 from constrained.decode.kv.sequence_input import SequenceInput
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
-from constrained.decode.parts.table import DECODED, make_parts
+from constrained.decode.parts.table import make_parts
 from constrained.decode.request import Finish, Request
 from constrained.decode.token_trace import Position
 from constrained.decode.transcript import (
@@ -58,7 +58,7 @@ class TurnDecoder:
             make_sampler=engine.sampler,
             clock=clock,
         )
-        self.turn.parts = make_parts(self.turn, DECODED)
+        self.turn.parts = make_parts(self.turn)
         options = request.options
         self._options = options
         self._ends = self.turn.end_tokens

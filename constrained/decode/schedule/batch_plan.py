@@ -123,7 +123,7 @@ class BatchPlan:
         for done, (number, active) in enumerate(drafting.items()):
             if active.share.is_costly:  # each drafted token costs a mask
                 continue
-            with active.share.measure():
+            with active.share:
                 most = spare // (len(drafting) - done)
                 draft = active.decoder.propose_draft(most, costs)
             if draft:

@@ -64,7 +64,7 @@ class DecodeOverlap:
             matcher = active.decoder.turn.matcher
             if matcher is not None:
                 # A matcher that has failed raises the error again when its turn needs the mask.
-                with active.share.measure(), suppress(GrammarError):
+                with active.share, suppress(GrammarError):
                     matcher.compute_mask()
 
     def close(self) -> None:
