@@ -271,7 +271,7 @@ class RunningTurn:
     def run_out(self) -> None:
         """Ends a turn whose tokens run out: writes the ending that the completion reserve found
         last, if any."""
-        limiter = self.transcript.filters.limiter
+        limiter = self.transcript.limiter
         if limiter is not None and limiter.suspect:  # half of a call that it has often enough
             self.end_after_call(limiter.suspect - 1, ran_out=True)
             return

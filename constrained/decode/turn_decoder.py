@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained.decode.drafts.decode_costs import DraftCosts
-from constrained.decode.drafts.prompt_lookup import Speculation
+from constrained.decode.drafts.prompt_lookup import PromptLookup
 from constrained.decode.kv.sequence_input import SequenceInput
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
 from constrained.decode.parts.table import make_parts
 from constrained.decode.request import Finish, Request
-from constrained.decode.token_trace import Position
+from constrained.decode.token_trace import Observation
 from constrained.decode.transcript import (
     FORCED,
     INSERTED,
@@ -68,7 +68,7 @@ class TurnDecoder:
         self._openings = None
         if options.trace is not None and request.turn.openings:
             self._openings = CallOpenings(request.turn.openings, engine.vocabulary)
-        self._speculation = self.turn.parts.find(Speculation)
+        self._speculation = self.turn.parts.find(PromptLookup)
         self._is_observed = options.logprobs is not None or options.trace is not None
         self._is_greedy = options.sampling.is_argmax and not self._banned
         is_under_way = self._take_written()
@@ -175,15 +175,13 @@ class TurnDecoder:
         each token, and its logits are noted before the mask changes them."""
         options = self._options
         scores = None if options.logprobs is None else Scores(logits)
-        position = None if options.trace is None else Position(logits)
-        only = self._restrict(logits, position)
-        observation = None
-        if position is not None:
+        seen = None if options.trace is None else Observation(logits)
+        only = self._restrict(logits, seen)
+        if seen is not None:
             count = options.trace or 0
-            vocabulary = self.turn.vocabulary
-            observation = position.observe(logits, vocabulary, count, self._find_openings())
+            seen.note_allowed(logits, self.turn.vocabulary, count, self._find_openings())
         token, origin = self._sample(only, row)
-        return token, replace(origin, scores=scores, observation=observation)
+        return token, replace(origin, scores=scores, observation=seen)
 
     def _sample(self, only: int | None, row: int) -> tuple[int, TokenOrigin]:
         """Samples from a row of the last decode, unless there is only one choice."""
@@ -192,7 +190,7 @@ class TurnDecoder:
         assert self.turn.sampler is not None
         return self.turn.sampler.sample(row), SAMPLED
 
-    def _restrict(self, logits: np.ndarray, position: Position | None) -> int | None:
+    def _restrict(self, logits: np.ndarray, seen: Observation | None) -> int | None:
         """Forbids tokens, in place: the mask, then the parts, then bans. Returns the only choice,
         if there is only one, despite bans."""
         turn = self.turn
@@ -200,13 +198,13 @@ class TurnDecoder:
             only = turn.matcher.apply(logits)
             if only is not None:  # parts are not asked about an only token
                 return only
-        if position is not None:
-            position.note_steering("", logits)
+        if seen is not None:
+            seen.note_steering("", logits)
         for part in turn.parts.steering:
             if part.forbids(turn):
                 part.steer(logits, turn)
-            if position is not None:
-                position.note_steering(part.name, logits)
+            if seen is not None:
+                seen.note_steering(part.name, logits)
         unavoidable = find_unavoidable(logits, self._banned)
         if unavoidable is None:
             logits[self._ignored_ends] = -np.inf

@@ -43,7 +43,7 @@ class LastCall(TurnPart):
         self._turn = turn
 
     def react(self) -> bool:
-        limiter = self._turn.transcript.filters.limiter
+        limiter = self._turn.transcript.limiter
         if limiter is None or limiter.last is None or self._turn.finish is Finish.CANCELLED:
             return False
         self._turn.end_after_call(limiter.last)

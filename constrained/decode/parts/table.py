@@ -1,6 +1,6 @@
 """The table of the parts of a turn. A rule that is not listed here does not exist for any turn."""
 
-from constrained.decode.drafts.prompt_lookup import Speculation
+from constrained.decode.drafts.prompt_lookup import PromptLookup
 from constrained.decode.parts.ends import LastCall, RepeatedContent, StopTexts
 from constrained.decode.parts.foreign_calls import ForeignCalls
 from constrained.decode.parts.retry import Retry
@@ -30,7 +30,7 @@ def make_parts(turn: RunningTurn) -> TurnParts:
     if turn.reserve is not None:
         parts.append(turn.reserve)
     if is_sampled_here and options.draft and options.logprobs is None:
-        parts.append(Speculation(turn.input.prompt, turn.vocabulary))
+        parts.append(PromptLookup(turn.input.prompt, turn.vocabulary))
     if is_sampled_here and given.envelopes is not None:
         parts.append(ForeignCalls(turn, given.envelopes))
     if given.call_limits != NO_LIMITS:
