@@ -43,7 +43,7 @@ class DecodedRows(NamedTuple):
 class TurnDecoder:
     """Decodes one turn on one sequence of the KV cache.
 
-    The schedule gets the next chunk (`next_chunk`), decodes it together with those of other turns
+    The schedule gets the next chunk of `input`, decodes it together with those of other turns
     (`note_decoded`), and passes the logits on (`advance`), until the turn has a `finish`.
     """
 
@@ -75,12 +75,6 @@ class TurnDecoder:
         self.turn.send_progress()  # after `_take_written`, so its tokens do not count as discarded
         if is_under_way:
             self._follow()
-
-    def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
-        """Returns the next tokens for the model, `max_tokens` at most, followed by as much of the
-        draft as fits."""
-        room = max(0, max_tokens - self.input.pending)
-        return self.input.next_chunk(max_tokens, draft[:room])
 
     @property
     def drafts(self) -> bool:
@@ -118,7 +112,11 @@ class TurnDecoder:
             GrammarError: the matcher failed, or the parts forbid all tokens.
         """
         while self.turn.finish is None and not self.input.pending:
-            self._take_next(rows, self.input.row)
+            token, origin = self._choose(rows)
+            if token in self._ends:
+                self.turn.take_end(token, origin)
+            elif self.turn.take([token], origin):
+                self._follow()
         if self._speculation is not None:
             self._speculation.charge()
         if len(rows.logits) > 1:
@@ -129,24 +127,29 @@ class TurnDecoder:
         if self.turn.sampler is not None:
             self.turn.sampler.close()
 
-    def _take_next(self, rows: DecodedRows, row: int) -> None:
-        """Chooses a token, takes it, and follows what it forces."""
-        token, origin = self._choose(rows, row)
-        if token in self._ends:
-            self.turn.take_end(token, origin)
-        elif self.turn.take([token], origin):
-            self._follow()
-
-    def _choose(self, rows: DecodedRows, row: int) -> tuple[int, TokenOrigin]:
-        """Masks the logits and samples a token; returns where it comes from, too."""
+    def _choose(self, rows: DecodedRows) -> tuple[int, TokenOrigin]:
+        """Masks the logits of the next token and samples one; returns where it comes from, too."""
+        row, options = self.input.row, self._options
         logits = rows.logits[row]
+        if not self._is_observed:
+            best = self._find_best(logits)
+            if best is not None:
+                return best
+        # With log probabilities or a trace, the model is evaluated at each token, and its logits
+        # are noted before the mask changes them.
+        scores = None if options.logprobs is None else Scores(logits)
+        seen = None if options.trace is None else Observation(logits)
+        only = self._restrict(logits, seen)
+        if seen is not None:
+            count = options.trace or 0
+            seen.note_allowed(logits, self.turn.vocabulary, count, self._find_openings())
+        token, origin = only, ONLY
+        if token is None:
+            assert self.turn.sampler is not None
+            token, origin = self.turn.sampler.sample(rows.first + row), SAMPLED
         if self._is_observed:
-            return self._choose_observed(logits, rows.first + row)
-        best = self._find_best(logits)
-        if best is not None:
-            return best
-        only = self._restrict(logits, None)
-        return self._sample(only, rows.first + row)
+            origin = replace(origin, scores=scores, observation=seen)
+        return token, origin
 
     def _find_best(self, logits: np.ndarray) -> tuple[int, TokenOrigin] | None:
         """Returns the next token if the logits can stay as they are: the only token that the
@@ -169,26 +172,6 @@ class TurnDecoder:
         assert turn.sampler is not None
         turn.sampler.accept(best)
         return best, SAMPLED
-
-    def _choose_observed(self, logits: np.ndarray, row: int) -> tuple[int, TokenOrigin]:
-        """As `_choose`, for a turn with log probabilities or a trace: the model is evaluated at
-        each token, and its logits are noted before the mask changes them."""
-        options = self._options
-        scores = None if options.logprobs is None else Scores(logits)
-        seen = None if options.trace is None else Observation(logits)
-        only = self._restrict(logits, seen)
-        if seen is not None:
-            count = options.trace or 0
-            seen.note_allowed(logits, self.turn.vocabulary, count, self._find_openings())
-        token, origin = self._sample(only, row)
-        return token, replace(origin, scores=scores, observation=seen)
-
-    def _sample(self, only: int | None, row: int) -> tuple[int, TokenOrigin]:
-        """Samples from a row of the last decode, unless there is only one choice."""
-        if only is not None:
-            return only, ONLY
-        assert self.turn.sampler is not None
-        return self.turn.sampler.sample(row), SAMPLED
 
     def _restrict(self, logits: np.ndarray, seen: Observation | None) -> int | None:
         """Forbids tokens, in place: the mask, then the parts, then bans. Returns the only choice,

@@ -1,13 +1,10 @@
 """A request that runs on a sequence."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from constrained.decode.request import Request
 from constrained.decode.schedule.admission import Seat
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.limits.deadline import Clock
-from grammars.wire.format import count_common
 
 FREE = 0.005
 """Seconds of work in each step that a turn is not charged for."""
@@ -78,14 +75,3 @@ class ActiveTurn:
     def is_reading(self) -> bool:
         """True while its prompt is not decoded yet."""
         return self.decoder.input.is_reading
-
-
-def count_being_read(request: Request, running: Iterable[ActiveTurn]) -> int:
-    """Returns how many tokens of its prompt other requests of the same scope are reading."""
-    turn = request.turn
-    shared = 0
-    for active in running:
-        is_same = turn.scope is not None and active.seat.request.turn.scope == turn.scope
-        if active.is_reading and is_same:
-            shared = max(shared, count_common(active.decoder.input.prompt, [*turn.prompt]))
-    return shared

@@ -27,26 +27,17 @@ LOOK_SECONDS = 0.2  # between two looks whether the time of work is over
 CLOSE_SECONDS = 0.5  # for work to end when its workers are closed
 
 
-class HomeProcess:
-    """The process that this is made in.
+def check_home(process: int) -> None:
+    """Refuses work in a process that is not the one with this id, but was forked from it: it has no
+    threads but the one that has called fork, so nobody would do the work. Call it before taking a
+    lock, which a thread that is not here may hold.
 
-    One that is forked from it has no threads but the one that has called fork: nobody would do the
-    work.
+    Raises:
+        ModelError: this is another process.
     """
-
-    def __init__(self) -> None:
-        self._id = os.getpid()
-
-    def check(self) -> None:
-        """Refuses work in another process. Call it before taking a lock: a thread that is not here
-        may hold it.
-
-        Raises:
-            ModelError: this is another process.
-        """
-        if os.getpid() != self._id:
-            hint = "Load a model in each process, or start processes by multiprocessing's spawn"
-            raise ModelError("the model was loaded before this process was forked", hint=hint)
+    if os.getpid() != process:
+        hint = "Load a model in each process, or start processes by multiprocessing's spawn"
+        raise ModelError("the model was loaded before this process was forked", hint=hint)
 
 
 def _go_on() -> None:
@@ -130,7 +121,7 @@ class Workers:
         self._max_unknown = max(1, threads - 1)  # for a client
         self._max_per_client = threads
         self._max_waiting = max_waiting
-        self._process = HomeProcess()
+        self._home = os.getpid()
         self._lock = threading.Lock()  # protects the attributes below
         self._known = _Queue()
         self._unknown = _Queue()
@@ -145,7 +136,7 @@ class Workers:
             ModelError: the workers are closed, or those of another process.
             BusyError: too much work is waiting.
         """
-        self._process.check()
+        check_home(self._home)
         item = _Item(work, order)
         with self._lock:
             max_waiting = self._max_waiting if order.is_bounded else None
