@@ -47,37 +47,6 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """What the trace notes of one position.
-
-    Args:
-        allowed: how many tokens could have been sampled.
-        mass: their probability before the mask, from 0 to 1.
-        logits: of the model, before the mask.
-        log_total: the logarithm of the sum of their exponentials.
-        alternatives: the most likely tokens, best first.
-        steered_by: the rules besides the grammar that forbade a token here.
-        rivals: see `TracedToken`.
-        call_share: see `TracedToken`.
-        opening: the tokens whose share that is.
-    """
-
-    allowed: int
-    mass: float
-    logits: np.ndarray
-    log_total: float
-    alternatives: tuple[Alternative, ...]
-    steered_by: tuple[str, ...] = ()
-    rivals: tuple[Alternative, ...] = ()
-    call_share: float | None = None
-    opening: frozenset[int] = frozenset()
-
-    def find_probability(self, token: int) -> float:
-        """Returns the probability of a token before the mask."""
-        return float(np.exp(self.logits[token] - self.log_total))
-
-
-@dataclass(frozen=True)
 class TracedToken:
     """A token of a turn, and what decided about it.
 
@@ -121,19 +90,31 @@ class TracedToken:
         return None
 
 
-class Position:
-    """The logits of one position before the mask, to compare with those after it.
+class Observation:
+    """What the trace notes of one position: the logits before the mask, compared with those after
+    it. The attributes are those of `TracedToken`.
 
     Args:
         logits: before the mask; they are copied, since they are then changed in place.
+
+    Attributes:
+        mass: the probability of the allowed tokens before the mask, from 0 to 1.
+        opening: the tokens whose probability `call_share` is.
     """
 
     def __init__(self, logits: np.ndarray):
         self._logits = logits.copy()
         self._max_logit = float(logits.max())
         self._weights = np.exp(logits - self._max_logit)  # float32 is enough for four digits
-        self._steered: list[str] = []
+        self._total = float(self._weights.sum())
         self._left = -1  # the number of allowed tokens; -1: not counted yet
+        self.steered_by: list[str] = []
+        self.allowed = 0
+        self.mass = 0.0
+        self.alternatives: list[Alternative] = []
+        self.rivals: list[Alternative] = []
+        self.call_share: float | None = None
+        self.opening: set[int] = set()
 
     def note_steering(self, rule: str, logits: np.ndarray) -> None:
         """Notes a rule if it has forbidden tokens.
@@ -143,45 +124,37 @@ class Position:
         """
         left = int(np.count_nonzero(logits > -np.inf))
         if rule and left < self._left:
-            self._steered.append(rule)
+            self.steered_by.append(rule)
         self._left = left
 
-    def observe(
-        self,
-        logits: np.ndarray,
-        vocabulary: Vocabulary,
-        count: int,
-        opening: np.ndarray | None = None,
-    ) -> Observation:
-        """Returns the notes of the position, after the mask and all rules."""
+    def note_allowed(
+        self, logits: np.ndarray, vocabulary: Vocabulary, count: int, opening: np.ndarray | None
+    ) -> None:
+        """Notes what may be sampled, after the mask and all rules, and the `count` most likely
+        tokens."""
         is_allowed = logits > -np.inf
-        total = float(self._weights.sum())
         weight = float(self._weights @ is_allowed.astype(np.float32))  # of the allowed ones
-        alternatives: list[Alternative] = []
+        self.allowed = int(np.count_nonzero(is_allowed))
+        self.mass = weight / self._total
         for token in _find_best(self._logits, count).tolist():
-            share = float(self._weights[token]) / total
+            share = float(self._weights[token]) / self._total
             text = vocabulary.tokens[token]
-            alternatives.append(Alternative(token, text, share, bool(is_allowed[token])))
-        rivals: list[Alternative] = []
-        call_share = None
-        if weight:
-            for token in _find_best(np.where(is_allowed, self._logits, -np.inf), count).tolist():
-                share = float(self._weights[token]) / weight
-                rivals.append(Alternative(token, vocabulary.tokens[token], share, is_allowed=True))
-            if opening is not None:
-                allowed = opening[is_allowed[opening]]
-                call_share = min(1.0, float(self._weights[allowed].sum()) / weight)
-        return Observation(
-            allowed=int(np.count_nonzero(is_allowed)),
-            mass=weight / total,
-            logits=self._logits,
-            log_total=self._max_logit + float(np.log(total)),
-            alternatives=tuple(alternatives),
-            steered_by=tuple(self._steered),
-            rivals=tuple(rivals),
-            call_share=call_share,
-            opening=frozenset() if opening is None else frozenset(opening.tolist()),
-        )
+            self.alternatives.append(Alternative(token, text, share, bool(is_allowed[token])))
+        if opening is not None:
+            self.opening.update(opening.tolist())
+        if not weight:
+            return
+        for token in _find_best(np.where(is_allowed, self._logits, -np.inf), count).tolist():
+            share = float(self._weights[token]) / weight
+            self.rivals.append(Alternative(token, vocabulary.tokens[token], share, is_allowed=True))
+        if opening is not None:
+            allowed = opening[is_allowed[opening]]
+            self.call_share = min(1.0, float(self._weights[allowed].sum()) / weight)
+
+    def find_probability(self, token: int) -> float:
+        """Returns the probability of a token before the mask."""
+        log_total = self._max_logit + float(np.log(self._total))
+        return float(np.exp(self._logits[token] - log_total))
 
 
 def _find_best(logits: np.ndarray, count: int) -> np.ndarray:
@@ -235,12 +208,12 @@ class TokenTrace:
             masked = probability / observation.mass if observation.mass else 1.0
             traced = replace(
                 traced,
-                steered_by=observation.steered_by,
+                steered_by=tuple(observation.steered_by),
                 allowed=observation.allowed,
                 probability=probability,
                 masked_probability=min(1.0, masked),
-                alternatives=observation.alternatives,
-                rivals=observation.rivals,
+                alternatives=tuple(observation.alternatives),
+                rivals=tuple(observation.rivals),
                 call_share=observation.call_share,
                 is_opening=token in observation.opening,
             )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.filters.call_limits import CallLimiter
-from constrained.decode.filters.chain import FilterChain
+from constrained.decode.filters.checked_values import EventBuffer
 from constrained.decode.filters.events import StreamEvent, find_events
+from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.filters.written_prefill import PrefillFilter
 from constrained.decode.request import Request
 from constrained.decode.token_trace import Observation, TokenSource
@@ -15,6 +16,7 @@ from constrained.decode.turn_part import TurnProgress
 from constrained.engine.vocabulary.vocabulary import Vocabulary
 from constrained.mask.logprobs import TokenDrawn, TokenScores, describe_token
 from constrained.mask.matcher import Matcher
+from constrained.prompt.job import NO_LIMITS
 from grammars.parse.output import AnswerText
 from grammars.schema.pointers import point_to
 from grammars.turn import (
@@ -92,6 +94,7 @@ class Transcript:
         data: the bytes of these tokens.
         events: all events; if a stop text has ended the turn, only those that may be sent.
         logprobs: one for each token, if the request wants them; after a stop text, as for `events`.
+        checks, limiter, stops: the filters that the events pass before they are sent.
         is_over: a text of the template has ended the turn.
         is_healing: the next tokens have to spell text of the prefill (token healing).
         output_start: the position of the first token of the latest call or answer. If the call
@@ -129,17 +132,22 @@ class Transcript:
         self.text_end = 0
         self.output_start = 0
         self._output_place = 0  # where it begins, in characters
-        self.filters = FilterChain(
-            self,
-            self._prefill.message.content,
-            schemas=request.turn.checked_schemas,
-            limits=request.turn.call_limits,
-            may_go_back=self._may_go_back,
-            stops=request.options.stops,
-        )
+        schemas, limits = request.turn.checked_schemas, request.turn.call_limits
+        self.checks = None
+        if not schemas.is_empty:
+            self.checks = EventBuffer(schemas, self, self._prefill.message.content)
+        self.limiter = None
+        if limits != NO_LIMITS or self._may_go_back:
+            self.limiter = CallLimiter(limits, may_go_back=self._may_go_back)
+        self.stops = StopFilter(request.options.stops) if request.options.stops else None
+        self._filters = self._list_filters()
         self._look()
         if self._prefill.text:  # it stands in front of the first token
             self._send(self._parser.feed(self._prefill.text))
+
+    def _list_filters(self) -> list[EventBuffer | CallLimiter | StopFilter]:
+        filters = (self.checks, self.limiter, self.stops)
+        return [one for one in filters if one is not None]
 
     def _look(self) -> None:
         """Notes where the text so far ends. Parts ask for it several times for each token."""
@@ -193,12 +201,12 @@ class Transcript:
     @property
     def stopped(self) -> str | None:
         """The stop text that has ended the turn; None: none has."""
-        stops = self.filters.stops
-        return None if stops is None else stops.found
+        return None if self.stops is None else self.stops.found
 
     def admit_barred_call(self, limiter: CallLimiter) -> Sequence[StreamEvent]:
         """Lets the excluded call pass; returns the events that may be sent."""
-        sent = self.filters.admit_barred_call(limiter)
+        held = limiter.admit_barred()
+        sent = held if self.stops is None else self.stops.take(held)
         self._end_at_stop()
         return sent
 
@@ -253,7 +261,9 @@ class Transcript:
         events = self._parser.feed(rest) if rest else []
         events += self._parser.close()
         self._look()
-        sent = self.filters.close(self._note(events), is_whole=is_whole)
+        sent = self._note(events)
+        for one in self._filters:
+            sent = [*one.take(sent), *one.close(is_whole=is_whole)]
         self._end_at_stop()
         return sent
 
@@ -278,7 +288,8 @@ class Transcript:
         if count < len(self._ends) and self._ends[count] == end:
             count += 1
         head = self.cut(count)
-        head.filters.lift_limits()  # only the ending of the turn follows
+        head.limiter = None  # only the ending of the turn follows
+        head._filters = head._list_filters()
         start = head._ends[-1] if head._ends else self._prefill_length
         after = self.data[len(head.data) :].decode("utf-8", "replace")
         return head, after[: end - start].encode()
@@ -311,12 +322,14 @@ class Transcript:
 
     def _filter(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
         """Notes the events of a token; returns those that may be sent."""
-        sent = self.filters.take(self._note(events))
+        sent = self._note(events)
+        for one in self._filters:
+            sent = one.take(sent)
         self._end_at_stop()
         return sent
 
     def _end_at_stop(self) -> None:
-        stops = self.filters.stops
+        stops = self.stops
         if stops is not None and stops.found is not None:
             self._is_closed = True
             self.events = find_events(stops.passed)

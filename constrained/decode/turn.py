@@ -34,11 +34,12 @@ class _Span:
     """A part of a turn with a grammar of its own.
 
     Args:
+        turn: its matcher is at the start of the part.
+        start: the number of tokens before the part.
         since: the number of tokens from which on it counts.
     """
 
     turn: DecodeInput
-    matcher: Matcher
     start: int
     since: int
 
@@ -51,15 +52,7 @@ class GrammarSpans:
     """
 
     def __init__(self, turn: DecodeInput):
-        self._first = turn
-        self._spans: list[_Span] = []
-        if turn.matcher is not None:
-            self._spans.append(_Span(turn, turn.matcher.fork(), start=0, since=0))
-
-    @property
-    def turn(self) -> DecodeInput:
-        """The turn with the grammar that counts now."""
-        return self._spans[-1].turn if self._spans else self._first
+        self._spans = [_Span(turn, start=0, since=0)]
 
     def find(self, count: int) -> DecodeInput:
         """Returns the turn with the grammar that counts after this many tokens."""
@@ -68,7 +61,8 @@ class GrammarSpans:
     def replay(self, tokens: Sequence[int]) -> Matcher:
         """Makes a matcher that has committed these first tokens of the turn."""
         span = self._list(len(tokens))[-1]
-        matcher = span.matcher.fork()
+        assert span.turn.matcher is not None
+        matcher = span.turn.matcher.fork()
         for token in tokens[span.start :]:
             matcher.commit(token)
         return matcher
@@ -78,48 +72,29 @@ class GrammarSpans:
         self._spans = self._list(count)
 
     def add(self, rest: DecodeInput, *, start: int, since: int) -> None:
-        """Adds the grammar of the rest of a turn.
-
-        Args:
-            since: the number of tokens from which on it counts.
-        """
-        assert rest.matcher is not None
-        self._spans.append(_Span(rest, rest.matcher, start=start, since=since))
+        """Adds the grammar of the rest of a turn, which counts from `since` tokens on."""
+        self._spans.append(_Span(rest, start, since))
 
     def _list(self, count: int) -> list[_Span]:
-        spans = [span for span in self._spans if span.since <= count]
-        assert spans, "the turn has a grammar"
-        return spans
+        return [span for span in self._spans if span.since <= count]
 
 
 class TurnInput(Protocol):
-    """The tokens of a turn for the model, and how many of them it has read."""
+    """The tokens of a turn for the model, and how many of them it has read; the attributes are
+    those of `SequenceInput`."""
 
-    @property
-    def prompt(self) -> Sequence[int]: ...
-
-    @property
-    def cached(self) -> int: ...
+    prompt: list[int]
+    cached: int
+    passes: int
+    drafted: int
+    accepted: int
 
     @property
     def unread(self) -> int: ...
 
-    @property
-    def passes(self) -> int: ...
+    def append(self, token: int) -> bool: ...
 
-    @property
-    def drafted(self) -> int: ...
-
-    @property
-    def accepted(self) -> int: ...
-
-    def append(self, token: int) -> bool:
-        """Adds a token to the turn; returns True if the model has already read it."""
-        ...
-
-    def rewind(self, tokens: Sequence[int]) -> bool:
-        """Makes the model forget all but the prompt and these tokens; False if it cannot."""
-        ...
+    def rewind(self, tokens: Sequence[int]) -> bool: ...
 
 
 class RunningTurn:
@@ -163,7 +138,7 @@ class RunningTurn:
         self.input = input
         self.request = request
         self.vocabulary = vocabulary
-        self.matcher = request.turn.matcher
+        self.matcher = None if request.turn.matcher is None else request.turn.matcher.fork()
         self.grammars = GrammarSpans(request.turn)
         self.room = find_room(request, context_length)
         self.limit = min(request.options.max_tokens, self.room)
@@ -271,7 +246,7 @@ class RunningTurn:
     def run_out(self) -> None:
         """Ends a turn whose tokens run out: writes the ending that the completion reserve found
         last, if any."""
-        limiter = self.transcript.filters.limiter
+        limiter = self.transcript.limiter
         if limiter is not None and limiter.suspect:  # half of a call that it has often enough
             self.end_after_call(limiter.suspect - 1, ran_out=True)
             return

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from constrained.decode.drafts.decode_costs import DraftCosts
-from constrained.decode.drafts.prompt_lookup import Speculation
+from constrained.decode.drafts.prompt_lookup import PromptLookup
 from constrained.decode.kv.sequence_input import SequenceInput
 from constrained.decode.kv.sequences import PrefixMatch, Sequences
-from constrained.decode.parts.table import DECODED, make_parts
+from constrained.decode.parts.table import make_parts
 from constrained.decode.request import Finish, Request
-from constrained.decode.token_trace import Position
+from constrained.decode.token_trace import Observation
 from constrained.decode.transcript import (
     FORCED,
     INSERTED,
@@ -43,7 +43,7 @@ class DecodedRows(NamedTuple):
 class TurnDecoder:
     """Decodes one turn on one sequence of the KV cache.
 
-    The schedule gets the next chunk (`next_chunk`), decodes it together with those of other turns
+    The schedule gets the next chunk of `input`, decodes it together with those of other turns
     (`note_decoded`), and passes the logits on (`advance`), until the turn has a `finish`.
     """
 
@@ -58,7 +58,7 @@ class TurnDecoder:
             make_sampler=engine.sampler,
             clock=clock,
         )
-        self.turn.parts = make_parts(self.turn, DECODED)
+        self.turn.parts = make_parts(self.turn)
         options = request.options
         self._options = options
         self._ends = self.turn.end_tokens
@@ -68,19 +68,13 @@ class TurnDecoder:
         self._openings = None
         if options.trace is not None and request.turn.openings:
             self._openings = CallOpenings(request.turn.openings, engine.vocabulary)
-        self._speculation = self.turn.parts.find(Speculation)
+        self._speculation = self.turn.parts.find(PromptLookup)
         self._is_observed = options.logprobs is not None or options.trace is not None
         self._is_greedy = options.sampling.is_argmax and not self._banned
         is_under_way = self._take_written()
         self.turn.send_progress()  # after `_take_written`, so its tokens do not count as discarded
         if is_under_way:
             self._follow()
-
-    def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
-        """Returns the next tokens for the model, `max_tokens` at most, followed by as much of the
-        draft as fits."""
-        room = max(0, max_tokens - self.input.pending)
-        return self.input.next_chunk(max_tokens, draft[:room])
 
     @property
     def drafts(self) -> bool:
@@ -118,7 +112,11 @@ class TurnDecoder:
             GrammarError: the matcher failed, or the parts forbid all tokens.
         """
         while self.turn.finish is None and not self.input.pending:
-            self._take_next(rows, self.input.row)
+            token, origin = self._choose(rows)
+            if token in self._ends:
+                self.turn.take_end(token, origin)
+            elif self.turn.take([token], origin):
+                self._follow()
         if self._speculation is not None:
             self._speculation.charge()
         if len(rows.logits) > 1:
@@ -129,24 +127,29 @@ class TurnDecoder:
         if self.turn.sampler is not None:
             self.turn.sampler.close()
 
-    def _take_next(self, rows: DecodedRows, row: int) -> None:
-        """Chooses a token, takes it, and follows what it forces."""
-        token, origin = self._choose(rows, row)
-        if token in self._ends:
-            self.turn.take_end(token, origin)
-        elif self.turn.take([token], origin):
-            self._follow()
-
-    def _choose(self, rows: DecodedRows, row: int) -> tuple[int, TokenOrigin]:
-        """Masks the logits and samples a token; returns where it comes from, too."""
+    def _choose(self, rows: DecodedRows) -> tuple[int, TokenOrigin]:
+        """Masks the logits of the next token and samples one; returns where it comes from, too."""
+        row, options = self.input.row, self._options
         logits = rows.logits[row]
+        if not self._is_observed:
+            best = self._find_best(logits)
+            if best is not None:
+                return best
+        # With log probabilities or a trace, the model is evaluated at each token, and its logits
+        # are noted before the mask changes them.
+        scores = None if options.logprobs is None else Scores(logits)
+        seen = None if options.trace is None else Observation(logits)
+        only = self._restrict(logits, seen)
+        if seen is not None:
+            count = options.trace or 0
+            seen.note_allowed(logits, self.turn.vocabulary, count, self._find_openings())
+        token, origin = only, ONLY
+        if token is None:
+            assert self.turn.sampler is not None
+            token, origin = self.turn.sampler.sample(rows.first + row), SAMPLED
         if self._is_observed:
-            return self._choose_observed(logits, rows.first + row)
-        best = self._find_best(logits)
-        if best is not None:
-            return best
-        only = self._restrict(logits, None)
-        return self._sample(only, rows.first + row)
+            origin = replace(origin, scores=scores, observation=seen)
+        return token, origin
 
     def _find_best(self, logits: np.ndarray) -> tuple[int, TokenOrigin] | None:
         """Returns the next token if the logits can stay as they are: the only token that the
@@ -170,29 +173,7 @@ class TurnDecoder:
         turn.sampler.accept(best)
         return best, SAMPLED
 
-    def _choose_observed(self, logits: np.ndarray, row: int) -> tuple[int, TokenOrigin]:
-        """As `_choose`, for a turn with log probabilities or a trace: the model is evaluated at
-        each token, and its logits are noted before the mask changes them."""
-        options = self._options
-        scores = None if options.logprobs is None else Scores(logits)
-        position = None if options.trace is None else Position(logits)
-        only = self._restrict(logits, position)
-        observation = None
-        if position is not None:
-            count = options.trace or 0
-            vocabulary = self.turn.vocabulary
-            observation = position.observe(logits, vocabulary, count, self._find_openings())
-        token, origin = self._sample(only, row)
-        return token, replace(origin, scores=scores, observation=observation)
-
-    def _sample(self, only: int | None, row: int) -> tuple[int, TokenOrigin]:
-        """Samples from a row of the last decode, unless there is only one choice."""
-        if only is not None:
-            return only, ONLY
-        assert self.turn.sampler is not None
-        return self.turn.sampler.sample(row), SAMPLED
-
-    def _restrict(self, logits: np.ndarray, position: Position | None) -> int | None:
+    def _restrict(self, logits: np.ndarray, seen: Observation | None) -> int | None:
         """Forbids tokens, in place: the mask, then the parts, then bans. Returns the only choice,
         if there is only one, despite bans."""
         turn = self.turn
@@ -200,13 +181,13 @@ class TurnDecoder:
             only = turn.matcher.apply(logits)
             if only is not None:  # parts are not asked about an only token
                 return only
-        if position is not None:
-            position.note_steering("", logits)
+        if seen is not None:
+            seen.note_steering("", logits)
         for part in turn.parts.steering:
             if part.forbids(turn):
                 part.steer(logits, turn)
-            if position is not None:
-                position.note_steering(part.name, logits)
+            if seen is not None:
+                seen.note_steering(part.name, logits)
         unavoidable = find_unavoidable(logits, self._banned)
         if unavoidable is None:
             logits[self._ignored_ends] = -np.inf

@@ -42,26 +42,13 @@ class TurnProgress:
 class TranscriptView(Protocol):
     """What parts see of a `Transcript`: the written tokens, and what was read in their text."""
 
-    @property
-    def tokens(self) -> Sequence[int]: ...
-
-    @property
-    def data(self) -> bytearray: ...
-
-    @property
-    def is_healing(self) -> bool: ...
-
-    @property
-    def is_reasoning(self) -> bool: ...
-
-    @property
-    def reasoning_tokens(self) -> int: ...
-
-    @property
-    def is_in_call(self) -> bool: ...
-
-    @property
-    def output_start(self) -> int: ...
+    tokens: list[int]
+    data: bytearray
+    is_healing: bool
+    is_reasoning: bool
+    reasoning_tokens: int
+    is_in_call: bool
+    output_start: int
 
     def find_place(self) -> str: ...
 
@@ -69,25 +56,15 @@ class TranscriptView(Protocol):
 
 
 class TurnView(Protocol):
-    """What parts see of a `RunningTurn`."""
+    """What parts see of a `RunningTurn`. Its matcher is after all committed tokens; None: the turn
+    is free text. `limit` is the maximum number of its tokens, `count` their number so far."""
+
+    vocabulary: Vocabulary
+    matcher: Matcher | None
+    limit: int
 
     @property
-    def vocabulary(self) -> Vocabulary: ...
-
-    @property
-    def matcher(self) -> Matcher | None:
-        """The matcher, after all committed tokens; None: the turn is free text."""
-        ...
-
-    @property
-    def limit(self) -> int:
-        """The maximum number of tokens of the turn."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """The number of tokens so far."""
-        ...
+    def count(self) -> int: ...
 
     @property
     def transcript(self) -> TranscriptView: ...

@@ -1,6 +1,7 @@
 """Executes turns at a remote engine: admission, deadlines, cancellation, in one event loop."""
 
 import asyncio
+import os
 import secrets
 import threading
 from concurrent.futures import Future
@@ -12,7 +13,7 @@ from constrained.decode.filters.written_prefill import WrittenPrefill
 from constrained.decode.metrics import Amount, Metrics
 from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
-from constrained.decode.schedule.workers import HomeProcess
+from constrained.decode.schedule.workers import check_home
 from constrained.decode.turn import make_cancelled
 from constrained.errors import BusyError, ModelError, RemoteError, RequestError
 from constrained.limits.deadline import Clock, Deadline
@@ -113,7 +114,7 @@ class RemoteRunner:
         self._clock = clock
         self._max_waiting = max_waiting
         self._breaker = CircuitBreaker(sampler.name, clock)
-        self._process = HomeProcess()
+        self._home = os.getpid()
         self._lock = threading.Lock()  # for the two fields below
         self._unfinished = 0
         self._is_closed = False
@@ -135,7 +136,7 @@ class RemoteRunner:
         return Metrics(sequences, none, none, none, running=running, waiting=waiting)
 
     def submit(self, request: Request) -> Future[Generation]:
-        self._process.check()
+        check_home(self._home)
         request.options.sampling.check_tokens(len(self._sampler.vocabulary.tokens))
         self._sampler.check(self._write(request))
         check_request(request, self._sampler.name)

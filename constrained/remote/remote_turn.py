@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from constrained.decode.endless.values import EndlessValues
-from constrained.decode.parts.table import SAMPLED_ELSEWHERE, make_parts
+from constrained.decode.parts.table import make_parts
 from constrained.decode.request import Finish, Generation, RemoteNote, Request
 from constrained.decode.transcript import INSERTED, SAMPLED, TokenOrigin
 from constrained.decode.turn import RunningTurn, make_generation
@@ -69,7 +69,7 @@ class RemoteTurn:
             make_sampler=lambda sampling: None,
             clock=clock,
         )
-        self._turn.parts = make_parts(self._turn, SAMPLED_ELSEWHERE)
+        self._turn.parts = make_parts(self._turn)
         self._request = request
         self._endless = self._turn.parts.find(EndlessValues)
         self._sampler = sampler

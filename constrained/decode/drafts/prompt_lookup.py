@@ -22,12 +22,18 @@ SURE = 16  # repeated bytes after which a text very likely continues as before
 MAX_TRIES = 4  # matches inside longer words, which do not count, before the search ends
 
 
-class PromptLookup:
-    """Drafts tokens for one turn by prompt lookup.
+class PromptLookup(TurnPart):
+    """Speculative decoding of one turn, with drafts by prompt lookup.
+
+    A draft is decoded together with the last certain token. Then the sampler samples token by
+    token, and the drafted tokens are accepted as long as they are the sampled ones. Decoding
+    several tokens takes little more time than one; the budgets limit what rejected drafts may cost.
 
     Bytes are compared, not tokens: the same word is other tokens after a quotation mark than after
     a space.
     """
+
+    name = "speculation"
 
     def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
         self._vocabulary = vocabulary
@@ -41,6 +47,20 @@ class PromptLookup:
         self._copies = DraftBudget()
         self._spellings = DraftBudget()
         self._budget = self._guesses  # that of the last draft
+        self._costs = ALONE  # of the last draft
+        self._drafted = 0  # tokens of the last draft
+        self._saved = 0.0  # decodes that the last draft has saved
+        self._has_failed = False
+
+    def begin(self, drafted: int) -> None:
+        """Notes that a draft of some tokens was decoded; the turn has not taken any of them yet."""
+        self._drafted, self._saved = drafted, 0.0
+
+    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
+        self.note(token, is_forced=is_forced)
+        if is_computed:
+            # Without the draft, a forced token would only have made the next decode longer.
+            self._saved += self._costs.token if is_forced else 1.0
 
     def note(self, token: int, *, is_forced: bool) -> None:
         """Adds a token of the turn.
@@ -54,17 +74,16 @@ class PromptLookup:
         if is_forced:
             self._run = len(self._tokens)
 
-    def cut(self, count: int) -> None:
-        """Notes that the turn was cut to its first `count` tokens."""
+    def rewind(self, count: int) -> None:
         length = self._head + count
         del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
         self._run = min(self._run, length)
 
-    def charge(self, spent: float, saved: float) -> None:
-        """Charges a decode to the budget of the last draft; see `DraftBudget.charge`."""
+    def charge(self) -> None:
+        """Charges the last draft to its budget, after the turn has taken its tokens."""
         for budget in (self._guesses, self._copies, self._spellings):
             if budget is self._budget:
-                budget.charge(spent, saved)
+                budget.charge(self._costs.find(self._drafted), self._saved)
             else:
                 budget.recover()
 
@@ -73,7 +92,14 @@ class PromptLookup:
     ) -> list[int]:
         """Returns a draft of up to `max_tokens` tokens; it is empty if none is likely enough, or
         worth its costs."""
-        draft = self._propose(matcher, max_tokens, costs)
+        self._costs = costs
+        if self._has_failed:
+            return []
+        try:
+            draft = self._propose(matcher, max_tokens, costs)
+        except GrammarError:  # a fork has failed; if the matcher has, its next use raises, too
+            self._has_failed = True
+            return []
         return draft if costs.pays(len(draft)) else []
 
     def _propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> list[int]:
@@ -187,51 +213,3 @@ def spell_text(text: bytes, vocabulary: Vocabulary) -> list[int]:
         return vocabulary.encode(text.decode())
     except (UnicodeDecodeError, ModelError):  # ModelError: no token for a byte
         return []
-
-
-class Speculation(TurnPart):
-    """Speculative decoding of one turn, with drafts by prompt lookup.
-
-    A draft is decoded together with the last certain token. Then the sampler samples token by
-    token, and the drafted tokens are accepted as long as they are the sampled ones. Decoding
-    several tokens takes little more time than one; the budgets limit what rejected drafts may cost.
-    """
-
-    name = "speculation"
-
-    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
-        self._lookup: PromptLookup | None = PromptLookup(prompt, vocabulary)
-        self._costs = ALONE  # of the last draft
-        self._drafted = 0  # tokens of the last draft
-        self._saved = 0.0  # decodes that the last draft has saved
-
-    def propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> Sequence[int]:
-        """Returns a draft; it is empty if none pays."""
-        self._costs = costs
-        if self._lookup is None:
-            return ()
-        try:
-            return self._lookup.propose(matcher, max_tokens, costs)
-        except GrammarError:  # a fork has failed; if the matcher has, its next use raises, too
-            self._lookup = None
-            return ()
-
-    def begin(self, drafted: int) -> None:
-        """Notes that a draft of some tokens was decoded; the turn has not taken any of them yet."""
-        self._drafted, self._saved = drafted, 0.0
-
-    def after_take(self, token: int, turn: TurnView, *, is_forced: bool, is_computed: bool) -> None:
-        if self._lookup is not None:
-            self._lookup.note(token, is_forced=is_forced)
-        if is_computed:
-            # Without the draft, a forced token would only have made the next decode longer.
-            self._saved += self._costs.token if is_forced else 1.0
-
-    def charge(self) -> None:
-        """Charges the last draft to its budget, after the turn has taken its tokens."""
-        if self._lookup is not None:
-            self._lookup.charge(self._costs.find(self._drafted), self._saved)
-
-    def rewind(self, count: int) -> None:
-        if self._lookup is not None:
-            self._lookup.cut(count)

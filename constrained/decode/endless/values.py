@@ -25,14 +25,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.engine.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.schema.json_values import Json
-from grammars.turn_grammar.ir.completion import TooLong
+from grammars.turn_grammar.ir.completion import Completer, TooLong
 
 EARLY = 3  # a loop that may need more and more tokens to end is examined at this part of its bound
 MAX_FUTILE_LOOPS = 2  # loops after which the rest was not shorter
@@ -108,18 +107,6 @@ class EndedValue:
         return {"where": self.where, "tokens": self.tokens}
 
 
-class Endings(Protocol):
-    """Finds the endings of texts: a `Completer`."""
-
-    def complete(self, text: str, room: int | None = None) -> str | TooLong | None: ...
-
-    def find_departure(
-        self, text: str, cycle: str, *, since: Sequence[int] = (), max_left: int | None = None
-    ) -> str | None: ...
-
-    def count_cycles(self, text: str, cycle: str, max_cycles: int) -> int | None: ...
-
-
 @dataclass
 class _Plan:
     """A plan to leave a loop.
@@ -176,13 +163,13 @@ class EndlessValues(TurnPart):
 
     def __init__(
         self,
-        endings: Callable[[], Endings],
+        make_completer: Callable[[], Completer],
         vocabulary: Vocabulary,
         *,
         max_tokens: int,
         has_answer: bool,
     ):
-        self._make_endings = endings
+        self._make_completer = make_completer
         self._vocabulary = vocabulary
         self.max_tokens = max_tokens
         self._has_answer = has_answer
@@ -197,7 +184,7 @@ class EndlessValues(TurnPart):
         self._ended = [value for value in self._ended if value.tokens < count]
 
     def _forget(self) -> None:
-        self._endings: Endings | None = None  # until a loop is found
+        self._completer: Completer | None = None  # until a loop is found
         self._finder = LoopFinder()
         self._start: int | None = None  # tokens of the turn before the call or answer under way
         self._seen = 0  # tokens of the turn that the finder has, or need not have
@@ -319,7 +306,7 @@ class EndlessValues(TurnPart):
         cycles = (max_tokens - loop.length) // loop.period
         if cycles < 1:
             return None
-        count = self._get_endings().count_cycles(_read(text), _read(cycle), cycles)
+        count = self._get_completer().count_cycles(_read(text), _read(cycle), cycles)
         return None if count is None else (count + 1) * loop.period
 
     def _wait(self, loop: Loop, tokens: int) -> None:
@@ -331,13 +318,13 @@ class EndlessValues(TurnPart):
         """The shortest ending of a text; None: none is known, or a character is incomplete."""
         if ends_inside(text):
             return None
-        ending = self._get_endings().complete(_read(text))
+        ending = self._get_completer().complete(_read(text))
         return None if isinstance(ending, TooLong) else ending
 
-    def _get_endings(self) -> Endings:
-        if self._endings is None:
-            self._endings = self._make_endings()
-        return self._endings
+    def _get_completer(self) -> Completer:
+        if self._completer is None:
+            self._completer = self._make_completer()
+        return self._completer
 
     def _follow(self, plan: _Plan, turn: TurnView) -> None:
         """Begins to leave a loop, once the turn is at the point for that."""
@@ -362,7 +349,7 @@ class EndlessValues(TurnPart):
             return None
         cycle = _read(text[len(texts[0]) :])
         since = [len(_read(text[: departure.size])) for departure in self._departed]
-        find = partial(self._get_endings().find_departure, _read(text), cycle, since=since)
+        find = partial(self._get_completer().find_departure, _read(text), cycle, since=since)
         max_left = max(0, len(ending) - growth * (loop.length // loop.period))
         tokens_left = turn.limit - self._seen - len(self._vocabulary.encode(ending))
         if self._departed and tokens_left < LAST_TOKENS:

@@ -70,17 +70,11 @@ class Fault:
 
 
 class ReadPlace(Protocol):
-    """Where a turn is while its text is read, in tokens."""
+    """Where a turn is while its text is read: the positions of the current token, and of the first
+    token of the call or answer that began last."""
 
-    @property
-    def position(self) -> int:
-        """The position of the current token."""
-        ...
-
-    @property
-    def output_start(self) -> int:
-        """The position of the first token of the call or answer that began last."""
-        ...
+    position: int
+    output_start: int
 
 
 class EventBuffer:

@@ -1,8 +1,8 @@
 """The events of a running turn that are streamed to the caller."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from constrained.limits.deadline import Timings
 from constrained.mask.logprobs import TokenDrawn
@@ -44,18 +44,6 @@ class ProgressMade:
 
 StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade
 """An event that the parser has read in the turn, or one about its tokens."""
-
-
-class EventFilter(Protocol):
-    """What the events of one turn pass, in order, before they are sent."""
-
-    def take(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
-        """Takes the events of one token; returns those that may be sent."""
-        ...
-
-    def close(self, *, is_whole: bool = True) -> Sequence[StreamEvent]:
-        """Ends the turn; returns the events that were held back and may be sent."""
-        ...
 
 
 def find_events(stream: Iterable[StreamEvent]) -> list[Event]:

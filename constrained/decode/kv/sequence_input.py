@@ -63,11 +63,12 @@ class SequenceInput:
     def _count_computed(self) -> int:
         return len(self._sequences.tokens(self.number))
 
-    def next_chunk(self, max_tokens: int, draft: Sequence[int]) -> Chunk:
-        """Returns the next tokens for the model, `max_tokens` at most. The draft is added if all
-        pending tokens fit; the caller makes sure that it fits, too."""
+    def next_chunk(self, max_tokens: int, draft: Sequence[int] = ()) -> Chunk:
+        """Returns the next tokens for the model, `max_tokens` at most, followed by as much of the
+        draft as fits."""
         if max_tokens < len(self._pending):
             return Chunk(self.number, self._pending[:max_tokens], self.position, wanted=0)
+        draft = draft[: max_tokens - len(self._pending)]
         tokens = [*self._pending, *draft]
         return Chunk(self.number, tokens, self.position, wanted=1 + len(draft))
 

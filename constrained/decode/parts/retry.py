@@ -89,7 +89,7 @@ class Retry(TurnPart):
 
     def react(self) -> bool:
         transcript = self._turn.transcript
-        checks, limiter = transcript.filters.checks, transcript.filters.limiter
+        checks, limiter = transcript.checks, transcript.limiter
         fault = None if checks is None else checks.fault
         if fault is not None and self._turn.finish is None and self._handle(fault):
             return True

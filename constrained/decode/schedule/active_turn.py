@@ -1,13 +1,10 @@
 """A request that runs on a sequence."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from constrained.decode.request import Request
 from constrained.decode.schedule.admission import Seat
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.limits.deadline import Clock
-from grammars.wire.format import count_common
 
 FREE = 0.005
 """Seconds of work in each step that a turn is not charged for."""
@@ -23,6 +20,9 @@ class FairShare:
     A turn is charged if its work in a step takes longer than its part of the model's decode. It
     then pauses until each of the other running turns has had as much time.
 
+    The body of a `with` is work of the turn, in any thread. (A method that is a context manager
+    would take four times as long, and each turn needs several in each step.)
+
     Args:
         cpu_clock: the CPU time of the calling thread in seconds. So a turn does not pay for the
             time in which other threads hold the interpreter lock, or other processes the CPU.
@@ -35,16 +35,15 @@ class FairShare:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._taken = 0.0  # seconds, in this step
+        self._since = 0.0
         self._sits_out_until = 0.0
         self.is_costly = False
 
-    def measure(self) -> "_Measuring":
-        """Adds the time of the body of a `with` to the turn's work in this step, in any thread."""
-        return _Measuring(self, self._cpu_clock)
+    def __enter__(self) -> None:
+        self._since = self._cpu_clock()
 
-    def add(self, seconds: float) -> None:
-        """Adds a time to the turn's work in this step, perhaps that of another device."""
-        self._taken += seconds
+    def __exit__(self, *exception: object) -> None:
+        self._taken += self._cpu_clock() - self._since
 
     def charge(self, decode: float, turns: int) -> None:
         """Ends a step, and charges the turn for its work.
@@ -64,24 +63,6 @@ class FairShare:
         return self._clock() < self._sits_out_until
 
 
-class _Measuring:
-    """Measures the body of a `with` for a share. A class, since each turn needs several in each
-    step, and a generator takes four times as long."""
-
-    __slots__ = ("_clock", "_share", "_since")
-
-    def __init__(self, share: FairShare, clock: Clock):
-        self._share = share
-        self._clock = clock
-        self._since = 0.0
-
-    def __enter__(self) -> None:
-        self._since = self._clock()
-
-    def __exit__(self, *exception: object) -> None:
-        self._share.add(self._clock() - self._since)
-
-
 @dataclass(frozen=True)
 class ActiveTurn:
     """An admitted request, which runs on a sequence."""
@@ -94,14 +75,3 @@ class ActiveTurn:
     def is_reading(self) -> bool:
         """True while its prompt is not decoded yet."""
         return self.decoder.input.is_reading
-
-
-def count_being_read(request: Request, running: Iterable[ActiveTurn]) -> int:
-    """Returns how many tokens of its prompt other requests of the same scope are reading."""
-    turn = request.turn
-    shared = 0
-    for active in running:
-        is_same = turn.scope is not None and active.seat.request.turn.scope == turn.scope
-        if active.is_reading and is_same:
-            shared = max(shared, count_common(active.decoder.input.prompt, [*turn.prompt]))
-    return shared

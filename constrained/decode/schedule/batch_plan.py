@@ -59,9 +59,9 @@ class BatchPlan:
         # The order in which llama.cpp's kernels add up depends on the size of the batch, and so do
         # the last digits of the logits.
         if not active.decoder.input.unread:
-            return active.decoder.next_chunk(1)
+            return active.decoder.input.next_chunk(1)
         block = BLOCK - active.decoder.input.position % BLOCK
-        return active.decoder.next_chunk(min(active.decoder.input.unread, block))
+        return active.decoder.input.next_chunk(min(active.decoder.input.unread, block))
 
     def _choose_many(
         self,
@@ -84,7 +84,7 @@ class BatchPlan:
             # ends.
             share = max(1, available - (len(order) - done - 1))
             share = min(share, self._sequences.until_stop(number))
-            chunk = active.decoder.next_chunk(share, drafts.get(number, ()))
+            chunk = active.decoder.input.next_chunk(share, drafts.get(number, ()))
             room -= len(chunk.tokens)
             if active.is_reading:
                 prompts -= len(chunk.tokens)
@@ -123,7 +123,7 @@ class BatchPlan:
         for done, (number, active) in enumerate(drafting.items()):
             if active.share.is_costly:  # each drafted token costs a mask
                 continue
-            with active.share.measure():
+            with active.share:
                 most = spare // (len(drafting) - done)
                 draft = active.decoder.propose_draft(most, costs)
             if draft:

@@ -30,7 +30,22 @@ class DecodeOverlap:
     def find_sink(self, seat: Seat) -> Sink:
         """Returns what takes the events of a request: its sink, or one that passes them on to it
         during the next decode."""
-        return _LateSink(seat, self.post) if self._is_on else seat.request.sink
+        if not self._is_on:
+            return seat.request.sink
+
+        def pass_on(events: Sequence[StreamEvent]) -> None:
+            if not seat.result.done():
+                try:
+                    seat.request.sink(events)
+                except Exception as error:
+                    seat.fail(error)
+
+        def sink(events: Sequence[StreamEvent]) -> None:
+            if seat.result.done():
+                seat.result.result()  # raises the error of the request's sink
+            self.post(partial(pass_on, events))
+
+        return sink
 
     def post(self, action: Callable[[], None]) -> None:
         """Does something during the next decode, in the order of the calls; or at once."""
@@ -64,7 +79,7 @@ class DecodeOverlap:
             matcher = active.decoder.turn.matcher
             if matcher is not None:
                 # A matcher that has failed raises the error again when its turn needs the mask.
-                with active.share.measure(), suppress(GrammarError):
+                with active.share, suppress(GrammarError):
                     matcher.compute_mask()
 
     def close(self) -> None:
@@ -73,26 +88,3 @@ class DecodeOverlap:
         if self._pool is not None:
             self._pool.shutdown()
         self._pool = None
-
-
-class _LateSink:
-    """The sink of a request, which gets its events later."""
-
-    def __init__(self, seat: Seat, post: Callable[[Callable[[], None]], None]):
-        self._seat = seat
-        self._post = post
-        self._error: Exception | None = None
-
-    def __call__(self, events: Sequence[StreamEvent]) -> None:
-        if self._error is not None:
-            raise self._error
-        self._post(partial(self._pass_on, events))
-
-    def _pass_on(self, events: Sequence[StreamEvent]) -> None:
-        if self._error is not None:
-            return
-        try:
-            self._seat.request.sink(events)
-        except Exception as error:
-            self._error = error
-            self._seat.fail(error)

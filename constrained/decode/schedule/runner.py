@@ -1,5 +1,6 @@
 """The thread that owns an engine and runs the requests of all other threads."""
 
+import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -9,7 +10,7 @@ from constrained.decode.metrics import Metrics
 from constrained.decode.request import Generation, Request
 from constrained.decode.schedule.admission import Seat
 from constrained.decode.schedule.scheduler import Schedule
-from constrained.decode.schedule.workers import HomeProcess
+from constrained.decode.schedule.workers import check_home
 from constrained.engine.options import MAX_WAITING
 from constrained.engine.protocol import ModelEngine
 from constrained.errors import BusyError, ModelError
@@ -53,14 +54,14 @@ class TurnEngine(ModelEngine, Protocol):
         ...
 
 
-class Runner:
+class Runner(TurnRunner):
     """Runs the requests of a schedule in a thread of its own."""
 
     def __init__(self, schedule: Schedule, name: str, *, max_waiting: int = MAX_WAITING):
         self._schedule = schedule
         self._max_waiting = max_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._process = HomeProcess()
+        self._home = os.getpid()
         self._lock = threading.Lock()  # protects `_arrived` and `_is_running`
         self._arrived: list[Seat] = []
         self._is_running = False
@@ -68,18 +69,11 @@ class Runner:
 
     @property
     def metrics(self) -> Metrics:
-        """The figures of running requests and of the KV cache."""
         known = self._schedule.metrics
         return replace(known, waiting=known.waiting + len(self._arrived))
 
     def submit(self, request: Request) -> Future[Generation]:
-        """Queues a request. Its `is_wanted` is how to cancel it.
-
-        Raises:
-            ModelError: the runner is closed, or one of another process.
-            BusyError: too many requests are waiting.
-        """
-        self._process.check()
+        check_home(self._home)
         seat = Seat(request)
         with self._lock:
             if len(self._arrived) + self._schedule.waiting >= self._max_waiting:
@@ -113,12 +107,9 @@ class Runner:
             return self._is_running
 
     def drain(self, end: Deadline) -> None:
-        """Lets requests run until a deadline; those that are not done by then fail."""
         self._schedule.end = end
 
     def close(self) -> None:
-        """Waits for all requests, writes snapshots, and forgets all tokens. A second call does
-        nothing."""
         self._pool.shutdown()
         if not self._is_closed:
             self._is_closed = True

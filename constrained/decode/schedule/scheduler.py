@@ -13,7 +13,7 @@ from constrained.decode.kv.sequences import SPARED, Sequences
 from constrained.decode.kv.snapshots import NO_CACHE, Cache
 from constrained.decode.metrics import Metrics
 from constrained.decode.request import Request
-from constrained.decode.schedule.active_turn import ActiveTurn, FairShare, count_being_read
+from constrained.decode.schedule.active_turn import ActiveTurn, FairShare
 from constrained.decode.schedule.admission import AdmissionOrder, Seat
 from constrained.decode.schedule.batch_plan import BLOCK, STEP, BatchPlan
 from constrained.decode.schedule.decode_overlap import DecodeOverlap
@@ -22,6 +22,7 @@ from constrained.decode.turn_decoder import DecodedRows, TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.limits.deadline import Clock, Deadline
+from grammars.wire.format import count_common
 
 LOG = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class Schedule:
             try:
                 active.decoder.note_decoded(chunk)
                 if chunk.wanted:
-                    with active.share.measure():
+                    with active.share:
                         active.decoder.advance(rows)
                     active.share.charge(seconds, under_way)
             except Exception as error:  # only this turn fails
@@ -199,8 +200,12 @@ class Schedule:
 
     def _is_being_read(self, request: Request) -> bool:
         """True if it is cheaper to wait until another request has read the same prompt."""
-        shared = count_being_read(request, self._running.values()) - SPARED
-        return shared > 0 and shared > self._sequences.find(request.turn.prompt, request.turn.scope)
+        turn, shared = request.turn, 0
+        for active in self._running.values():
+            is_same = turn.scope is not None and active.seat.request.turn.scope == turn.scope
+            if active.is_reading and is_same:
+                shared = max(shared, count_common(active.decoder.input.prompt, [*turn.prompt]))
+        return shared > SPARED and shared - SPARED > self._sequences.find(turn.prompt, turn.scope)
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         turn = seat.request.turn

@@ -50,15 +50,16 @@ def resolve(future: Future[Any], action: Callable[[], None]) -> None:
             future.set_exception(error)
 
 
+def forward(inner: Future[S], outer: Future[Any], take: Callable[[S], None]) -> None:
+    """Gives the result of a future to a function that sets the result of another one."""
+    inner.add_done_callback(lambda done: resolve(outer, lambda: take(done.result())))
+
+
 def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     """Returns a future of `make(result)`, with the result of another future."""
     outer = Future[T]()
     outer.set_running_or_notify_cancel()
-
-    def pass_on(done: Future[S]) -> None:
-        resolve(outer, lambda: outer.set_result(make(done.result())))
-
-    inner.add_done_callback(pass_on)
+    forward(inner, outer, lambda result: outer.set_result(make(result)))
     return outer
 
 
@@ -66,14 +67,7 @@ def then_start(inner: Future[S], start: Callable[[S], Future[T]]) -> Future[T]:
     """Like `then`, for a function that returns a future of its result."""
     outer = Future[T]()
     outer.set_running_or_notify_cancel()
-
-    def pass_on(done: Future[T]) -> None:
-        resolve(outer, lambda: outer.set_result(done.result()))
-
-    def go_on(done: Future[S]) -> None:
-        resolve(outer, lambda: start(done.result()).add_done_callback(pass_on))
-
-    inner.add_done_callback(go_on)
+    forward(inner, outer, lambda result: forward(start(result), outer, outer.set_result))
     return outer
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from constrained.decode.schedule.streams import resolve
+from constrained.decode.schedule.streams import forward, resolve
 from constrained.errors import BusyError, ModelError
 from grammars.limits.steps import stop_when
 
@@ -27,26 +27,17 @@ LOOK_SECONDS = 0.2  # between two looks whether the time of work is over
 CLOSE_SECONDS = 0.5  # for work to end when its workers are closed
 
 
-class HomeProcess:
-    """The process that this is made in.
+def check_home(process: int) -> None:
+    """Refuses work in a process that is not the one with this id, but was forked from it: it has no
+    threads but the one that has called fork, so nobody would do the work. Call it before taking a
+    lock, which a thread that is not here may hold.
 
-    One that is forked from it has no threads but the one that has called fork: nobody would do the
-    work.
+    Raises:
+        ModelError: this is another process.
     """
-
-    def __init__(self) -> None:
-        self._id = os.getpid()
-
-    def check(self) -> None:
-        """Refuses work in another process. Call it before taking a lock: a thread that is not here
-        may hold it.
-
-        Raises:
-            ModelError: this is another process.
-        """
-        if os.getpid() != self._id:
-            hint = "Load a model in each process, or start processes by multiprocessing's spawn"
-            raise ModelError("the model was loaded before this process was forked", hint=hint)
+    if os.getpid() != process:
+        hint = "Load a model in each process, or start processes by multiprocessing's spawn"
+        raise ModelError("the model was loaded before this process was forked", hint=hint)
 
 
 def _go_on() -> None:
@@ -130,12 +121,11 @@ class Workers:
         self._max_unknown = max(1, threads - 1)  # for a client
         self._max_per_client = threads
         self._max_waiting = max_waiting
-        self._process = HomeProcess()
+        self._home = os.getpid()
         self._lock = threading.Lock()  # protects the attributes below
         self._known = _Queue()
         self._unknown = _Queue()
-        self._running = Counter[Hashable]()  # by client
-        self._running_unknown = Counter[Hashable]()
+        self._running: list[_Item] = []
         self._unfinished = set[_Item]()
         self._is_watched = False
 
@@ -146,7 +136,7 @@ class Workers:
             ModelError: the workers are closed, or those of another process.
             BusyError: too much work is waiting.
         """
-        self._process.check()
+        check_home(self._home)
         item = _Item(work, order)
         with self._lock:
             max_waiting = self._max_waiting if order.is_bounded else None
@@ -160,7 +150,7 @@ class Workers:
             # The pool does not get this item: its thread takes the next one from the queues.
             self._pool.submit(self._run)
             if order.is_known:
-                self._reserved.submit(self._run_known)
+                self._reserved.submit(self._run, is_reserved=True)
         except RuntimeError as e:
             self._withdraw(item)
             raise ModelError("the model is closed") from e
@@ -176,10 +166,7 @@ class Workers:
 
         def run() -> None:
             if outer.set_running_or_notify_cancel():
-                resolve(outer, lambda: work().add_done_callback(pass_on))
-
-        def pass_on(inner: Future[T]) -> None:
-            resolve(outer, lambda: outer.set_result(inner.result()))
+                resolve(outer, lambda: forward(work(), outer, outer.set_result))
 
         queued = self.submit(run, order)
 
@@ -204,45 +191,38 @@ class Workers:
                 self._unfinished.discard(item)
             return is_waiting
 
-    def _run(self) -> None:
-        """Does known and unknown work until this thread finds no more that it may take."""
-        while True:
-            item = self._take_known() or self._take_unknown()
-            if item is None:
-                return
+    def _run(self, *, is_reserved: bool = False) -> None:
+        """Does work until this thread finds no more that it may take.
+
+        Args:
+            is_reserved: this thread does only known work.
+        """
+        while (item := self._take(is_reserved=is_reserved)) is not None:
             self._do(item)
+            if is_reserved:
+                with suppress(RuntimeError):  # the workers are closed
+                    self._pool.submit(self._run)  # its client may now have unknown work done
 
-    def _run_known(self) -> None:
-        while True:
-            item = self._take_known()
-            if item is None:
-                return
-            self._do(item)
-            with suppress(RuntimeError):  # the workers are closed
-                self._pool.submit(self._run)  # its client may now have unknown work done
-
-    def _take_known(self) -> _Item | None:
+    def _take(self, *, is_reserved: bool) -> _Item | None:
+        """Removes the next item that may run from its queue; None if there is none."""
         with self._lock:
-            return self._note_begun(self._known.take(self._may_run))
+            running = Counter(item.order.client for item in self._running)
+            unknown = Counter(
+                item.order.client for item in self._running if not item.order.is_known
+            )
 
-    def _take_unknown(self) -> _Item | None:
-        def is_allowed(client: Hashable) -> bool:
-            return self._running_unknown[client] < self._max_unknown and self._may_run(client)
+            def may_run(client: Hashable) -> bool:
+                return running[client] < self._max_per_client
 
-        with self._lock:
-            return self._note_begun(self._unknown.take(is_allowed))
+            def may_run_unknown(client: Hashable) -> bool:
+                return unknown[client] < self._max_unknown and may_run(client)
 
-    def _may_run(self, client: Hashable) -> bool:
-        return self._running[client] < self._max_per_client
-
-    def _note_begun(self, item: _Item | None) -> _Item | None:
-        if item is not None:
-            for running in self._list_counters(item):
-                running[item.order.client] += 1
-        return item
-
-    def _list_counters(self, item: _Item) -> list[Counter[Hashable]]:
-        return [self._running] if item.order.is_known else [self._running, self._running_unknown]
+            item = self._known.take(may_run)
+            if item is None and not is_reserved:
+                item = self._unknown.take(may_run_unknown)
+            if item is not None:
+                self._running.append(item)
+            return item
 
     def _do(self, item: _Item) -> None:
         try:
@@ -263,11 +243,7 @@ class Workers:
     def _leave(self, item: _Item) -> None:
         with self._lock:
             self._unfinished.discard(item)
-            client = item.order.client
-            for running in self._list_counters(item):
-                running[client] -= 1
-                if not running[client]:
-                    del running[client]
+            self._running.remove(item)
 
     def _watch(self) -> None:
         """Ends late work until there is no work."""

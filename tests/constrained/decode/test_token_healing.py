@@ -1,6 +1,7 @@
 """The last token of a text that a turn goes on with is the model's to choose."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,10 @@ def test_how_much_of_a_text_is_the_models_to_choose() -> None:
     assert count("</") == 1  # a marker is no text
 
 
+def at(written: bytes) -> Any:
+    return SimpleNamespace(transcript=SimpleNamespace(data=written))
+
+
 def texts(tokens: Any) -> set[bytes]:
     return {VOCABULARY.tokens[int(token)] for token in tokens}
 
@@ -162,11 +167,11 @@ def test_what_spells_a_text() -> None:
 def test_steering_is_in_place_and_draws_among_the_rest() -> None:
     healing = TokenHealing(WrittenPrefill(healed="lo w"), VOCABULARY)
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
-    healing.forbid(logits, b"")
+    healing.steer(logits, at(b""))
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b"l", b"lo"}
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[VOCABULARY.encode(" world")] = -np.inf  # the mask forbids it
-    healing.forbid(logits, b"lo")
+    healing.steer(logits, at(b"lo"))
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b" ", b" w", b" wor"}
 
 
@@ -175,7 +180,7 @@ def test_half_a_marker_stays_text() -> None:
 
     def allowed(written: bytes) -> set[bytes]:
         logits = np.zeros(len(VOCABULARY.tokens), np.float32)
-        healing.forbid(logits, written)
+        healing.steer(logits, at(written))
         return texts(np.flatnonzero(np.isfinite(logits)))
 
     everything = {*VOCABULARY.tokens}
@@ -186,14 +191,14 @@ def test_half_a_marker_stays_text() -> None:
     logits = np.full(len(VOCABULARY.tokens), -np.inf, np.float32)
     logits[ord(">")] = 0
     with pytest.raises(GrammarError, match="cannot be continued"):
-        healing.forbid(logits, b"<tool_call")
+        healing.steer(logits, at(b"<tool_call"))
 
 
 def test_nothing_left_is_an_error() -> None:
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
     with pytest.raises(GrammarError, match="cannot be continued"):
-        TokenHealing(WrittenPrefill(healed="lo"), VOCABULARY).forbid(logits, b"")
+        TokenHealing(WrittenPrefill(healed="lo"), VOCABULARY).steer(logits, at(b""))
 
 
 @pytest.mark.parametrize(
@@ -210,10 +215,10 @@ def test_nothing_left_is_an_error() -> None:
 def test_tokens_that_deviate_are_an_error(written: bytes, tokens: list[int], fits: bool) -> None:
     healing = TokenHealing(WrittenPrefill(healed="lo"), VOCABULARY)
     if fits:
-        healing.check(tokens, written)
+        healing.admits(tokens, at(written))
         return
     with pytest.raises(GrammarError, match="deviates"):
-        healing.check(tokens, written)
+        healing.admits(tokens, at(written))
 
 
 def test_a_spelling_that_the_grammar_takes() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.agent.model import Model
-from constrained.decode.drafts.decode_costs import ALONE, DraftCosts
+from constrained.decode.drafts.decode_costs import DraftCosts
 from constrained.decode.drafts.prompt_lookup import PromptLookup, extend_draft
 from constrained.decode.request import Finish, Generation, Request
 from constrained.decode.schedule.scheduler import Schedule, Seat
@@ -100,7 +100,7 @@ def test_what_is_cut_was_never_written(prompt: str, text: str, data: st.DataObje
         cut.note(letter, is_forced=forced[n])
         if n < count:
             fresh.note(letter, is_forced=forced[n])
-    cut.cut(count)
+    cut.rewind(count)
     assert cut.propose(None, 8) == fresh.propose(None, 8)
     for letter in b"aba":
         cut.note(letter, is_forced=letter == ord("b"))
@@ -252,15 +252,13 @@ def test_what_cannot_be_forgotten_is_read_again() -> None:
 
 
 class Breaking(PromptLookup):
-    def propose(
-        self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts = ALONE
-    ) -> list[int]:
+    def _propose(self, matcher: Matcher | None, max_tokens: int, costs: DraftCosts) -> list[int]:
         raise GrammarError("the lexer has too many states")
 
 
 def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(Copyist(), LONG)
-    monkeypatch.setattr("constrained.decode.drafts.prompt_lookup.PromptLookup", Breaking)
+    monkeypatch.setattr("constrained.decode.parts.table.PromptLookup", Breaking)
     made = run(Copyist(), LONG)
     assert made.usage.drafted_tokens == 0
     assert told(made) == told(whole)
@@ -338,7 +336,7 @@ class Kept(PromptLookup):
 
 
 def test_a_value_that_did_not_fit_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.decode.drafts.prompt_lookup.PromptLookup", Kept)
+    monkeypatch.setattr("constrained.decode.parts.table.PromptLookup", Kept)
     texts = (note(SAID, f"-{SAID}", True), note(SAID, SAID, True))
     (plain, spent), (drafted, less) = results(texts, f"Write: {SAID}", sampling=GREEDY)
     assert drafted == plain

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.decode.parts.ends import EndlessContent
+from constrained.decode.parts.ends import RepeatedContent
 from constrained.engine.sampling import Sampling
 from constrained.mask.logprobs import TokenDrawn
 from constrained.prompt.job import MAX_REPEATED
@@ -44,11 +45,13 @@ class Content:
 
 def is_ended(text: bytes) -> bool:
     """Whether content is ended whose tokens are bytes, which repeat themselves most."""
-    watched, transcript = EndlessContent(MAX_REPEATED), Content()
+    turn: Any = SimpleNamespace(transcript=Content())
+    watched = RepeatedContent(turn, MAX_REPEATED)
     for token in text:
-        transcript.tokens.append(token)
-        transcript.data.append(token)
-        if watched.note(token, transcript):  # type: ignore[arg-type]
+        turn.transcript.tokens.append(token)
+        turn.transcript.data.append(token)
+        watched.after_take(token, turn, is_forced=False, is_computed=False)
+        if watched.ended:
             return True
     return False
 

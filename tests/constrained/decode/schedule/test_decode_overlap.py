@@ -82,14 +82,14 @@ def test_masks_are_there_when_the_model_has_decoded(
     offloads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready = Counter[bool]()
-    take_next = TurnDecoder._take_next
+    choose = TurnDecoder._choose
 
-    def watch(turn: TurnDecoder, rows: DecodedRows, row: int) -> None:
+    def watch(turn: TurnDecoder, rows: DecodedRows) -> Any:
         assert turn.turn.matcher is not None
         ready[turn.turn.matcher._packed is not None] += 1
-        take_next(turn, rows, row)
+        return choose(turn, rows)
 
-    monkeypatch.setattr(TurnDecoder, "_take_next", watch)
+    monkeypatch.setattr(TurnDecoder, "_choose", watch)
     write_eight(offloads=offloads, draft=False)
     assert ready[offloads] > 100
     assert ready[not offloads] <= (0 if offloads else 8)  # the first one comes with the grammar
