@@ -99,7 +99,8 @@ class ArgumentsHole:
     - `TaggedArguments`: each value is text between tags, which end it (Qwen3 Coder).
     - `NestedArguments`: the same, with tags for the members of objects, too (MiniMax M3).
     - `KeywordArguments`: values that end by themselves, behind their keys: a Python call, lines
-      such as `key: value` or `key := value;` (LFM2).
+      such as `key: value` or `key := value;` (LFM2). Strings are in `"` or `'`; with other quotes
+      see `TextWrapper`, for `TaggedArguments`.
     """
 
     @property
@@ -147,7 +148,8 @@ class TextWrapper:
     `<![CDATA[TEXT]]>`. Nothing is escaped inside.
 
     Args:
-        triggers: the texts; ("",): every string is wrapped.
+        triggers: the texts; ("",): the renderer wraps every string. A model may leave the wrapper
+            out, and the mask allows that.
     """
 
     opener: str
@@ -265,7 +267,7 @@ class KeywordArguments(ArgumentsHole):
 
     def __post_init__(self) -> None:
         if not {*self.style.quotes, self.quote} <= {*PYTHON.quotes, ""} or not self.style.escapes:
-            raise TypeError("strings of Python have single or double quotes, and escapes")
+            raise TypeError("strings of KeywordArguments have single or double quotes, and escapes")
 
     @property
     def texts(self) -> tuple[str, ...]:
