@@ -86,7 +86,9 @@ class TurnPart:
         return False
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        """Forbids, in place, tokens that the mask allows. Called only where it `forbids`."""
+        """Forbids, in place, tokens that the mask allows. Called only where it `forbids`, and not
+        where the mask leaves one token. Ends of the turn may be forbidden after it (`ignore_eos`),
+        so it leaves another token besides them."""
 
     def admits(self, tokens: Sequence[int], turn: TurnView) -> bool:
         """Returns True if the turn may take the next tokens; otherwise it ends before them."""
