@@ -94,9 +94,8 @@ def plain() -> Any:
 
 @scenario
 def plain__completion() -> Any:
-    """The path for models without a chat template."""
-    model = OpenAILike("demo", api_base=f"{report.URL}/v1", api_key="none", max_tokens=8)
-    response = model.complete(report.GREETING, temperature=0)
+    """A raw prompt, which the client sends as a message of a chat."""
+    response = make(max_tokens=8).complete(report.GREETING, temperature=0)
     assert response.raw.usage.completion_tokens == 8
     return response.text
 
