@@ -27,7 +27,7 @@ def test_common_formats_come_first_and_the_generic_one_last() -> None:
     assert names == sorted(names)
 
 
-@pytest.mark.parametrize("name", ["NOTHING", "hermes"])
+@pytest.mark.parametrize("name", ["NOTHING", "Hermes"])
 def test_what_is_no_format_is_no_attribute(name: str) -> None:
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
         getattr(grammars.wire.formats, name)
