@@ -319,11 +319,6 @@ def write(turn: Turn, format: Format, calls: int | None = None) -> str:
         return ""
 
 
-def squeeze(text: str) -> str:
-    """Returns a text without its white space, in which templates and models differ."""
-    return "".join(text.split())
-
-
 def show_message(turn: Turn) -> dict[str, Json]:
     message: dict[str, Json] = {"role": "assistant", "content": turn.content}
     if turn.reasoning:

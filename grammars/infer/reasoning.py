@@ -41,6 +41,7 @@ from grammars.wire.format import (
     Reasoning,
     count_common,
     spell_fixed,
+    squeeze,
 )
 
 _ANSWER = show_message(Turn(TEXT))
@@ -325,7 +326,7 @@ def _find_named_opener(surroundings: _Surroundings) -> re.Match[str] | None:
         return None
     following, found, _ = tail[closing.end() :].partition(TEXT)
     without = head[: opening.start()] + following
-    is_left_out = "".join(without.split()) == "".join(surroundings.headers[1].split())
+    is_left_out = squeeze(without) == squeeze(surroundings.headers[1])
     return opening if found and is_left_out else None
 
 

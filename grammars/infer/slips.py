@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from grammars.infer.probes import squeeze, write
+from grammars.infer.probes import write
 from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
@@ -17,6 +17,7 @@ from grammars.wire.format import (
     Node,
     TaggedArguments,
     spell_fixed,
+    squeeze,
 )
 from grammars.wire.formats import NATIVE
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from grammars.errors import DetectError
 from grammars.limits.steps import WRITTEN, spend
-from grammars.wire.format import Fixed, Literal, Marker, Node
+from grammars.wire.format import Fixed, Literal, Marker, Node, squeeze
 
 N = TypeVar("N", bound=Node)
 
@@ -106,7 +106,7 @@ def skip_words(text: str, head: str) -> str | None:
     or None."""
     spend(1 + len(head) // WRITTEN)
     end = 0
-    for sign in "".join(head.split()):
+    for sign in squeeze(head):
         spaces = _SPACES.match(text, end)
         end = end if spaces is None else spaces.end()
         if not text.startswith(sign, end):

@@ -21,7 +21,6 @@ from grammars.infer.probes import (
     Probe,
     ProbedTemplate,
     show_message,
-    squeeze,
     write,
 )
 from grammars.infer.reasoning import find_state
@@ -31,7 +30,7 @@ from grammars.schema.lowering.lower import lower
 from grammars.turn import Choice, Policy, Start, State, Tool, Turn
 from grammars.turn_grammar.ir.completion import Completer, TooLong
 from grammars.turn_grammar.turn import build_turn
-from grammars.wire.format import ContentPlace, Format, count_common
+from grammars.wire.format import ContentPlace, Format, count_common, squeeze
 
 _THINKS = "I think."
 _CHOICES = (Choice.AUTO, Choice.REQUIRED)

@@ -37,7 +37,7 @@ from grammars.wire.envelopes import (
     write_tag,
     write_tagged_call,
 )
-from grammars.wire.format import PYTHON, Format, JsonStyle, TaggedArguments
+from grammars.wire.format import PYTHON, Format, JsonStyle, TaggedArguments, squeeze
 from grammars.wire.formats import NATIVE
 from grammars.wire.nodes import JsonArguments, Literal, Name
 
@@ -475,18 +475,14 @@ def _find_registered(wrappers: Sequence[Wrapper], ending: str, name: str) -> For
     for format in NATIVE:
         if not isinstance(format.hole, TaggedArguments):
             continue
-        opening = _leave_space_out(render_opening(format, name))
-        if not opening.endswith(_leave_space_out(ending)):
+        opening = squeeze(render_opening(format, name))
+        if not opening.endswith(squeeze(ending)):
             continue
         opener = "".join(wrapper.opener for wrapper in wrappers)
-        if opening == _leave_space_out(opener + ending) or not (wrappers or format.opening):
+        if opening == squeeze(opener + ending) or not (wrappers or format.opening):
             return format
         if not wrappers:
             return replace(format, closing=(), closes_one=False)
         around = wrap(wrappers, format.call)
         return replace(format, opening=around.opening, closing=around.closing, closes_one=False)
     return None
-
-
-def _leave_space_out(text: str) -> str:
-    return "".join(text.split())

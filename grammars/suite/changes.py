@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 from grammars.suite.parser_output import BrokenParser, Reading
 from grammars.suite.reading import Claims, ParserFailure, are_same_calls, is_same
+from grammars.wire.format import squeeze
 
 Call: TypeAlias = tuple[str, Any]
 
@@ -301,7 +302,7 @@ def _compare_texts(wanted: str, got: str) -> ChangeKind:
         if len(got) == len(wanted):
             return Kinds.SPACED
         return Kinds.STRIPPED if len(got) < len(wanted) else Kinds.PADDED
-    if "".join(wanted.split()) == "".join(got.split()):
+    if squeeze(wanted) == squeeze(got):
         return Kinds.SPACED
     if not got.strip():
         return Kinds.TEXT_LOST

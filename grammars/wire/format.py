@@ -600,3 +600,8 @@ def find_named(name: str, formats: Sequence[Format]) -> Format | None:
         if format.name == name:
             return format
     return None
+
+
+def squeeze(text: str) -> str:
+    """Returns a text without its white space, in which templates and models differ."""
+    return "".join(text.split())

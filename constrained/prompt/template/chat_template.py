@@ -297,13 +297,16 @@ class ChatTemplate:
         if any("tool_calls" in message for message in normal):
             # Most templates write arguments with tojson, some put them into the text as they are.
             # Command A reasoning reads the first part of the content, which has to exist.
-            empty, as_text = (*self._empty_contents, " "), self._argument_forms
+            empty = (*self._empty_contents, " ")
+            as_text = self._argument_forms
         if any(is_text_parts(message["content"]) for message in normal):
             joined = self._part_forms
-        for before, tools, after in itertools.product(
-            itertools.product(blank, named), offer, itertools.product(empty, as_text, joined)
-        ):
-            yield tools, MessageSpelling(*before, *after)
+        choices = itertools.product(blank, named, offer, empty, as_text, joined)
+        for silence, is_named, tools, nothing, is_text, is_joined in choices:
+            spelling = MessageSpelling(
+                blank=silence, named=is_named, empty=nothing, as_text=is_text, joined=is_joined
+            )
+            yield tools, spelling
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:

@@ -23,7 +23,9 @@ def _find_formats() -> Iterator[Format]:
 
 _BY_NAME = {format.name: format for format in sorted(_find_formats(), key=lambda f: f.name)}
 
-NATIVE = tuple(_BY_NAME[name] for name in dict.fromkeys([*_USUAL, *_BY_NAME]) if name != "generic")
+_IN_ORDER = dict.fromkeys([*_USUAL, *_BY_NAME])
+
+NATIVE = tuple(_BY_NAME[name] for name in _IN_ORDER if name != "generic")
 """The formats that models were trained to write."""
 
 FORMATS = (*NATIVE, GENERIC)
